@@ -1,0 +1,253 @@
+"""The only door to names that Keras does not document. Each has its reason here and a canary in `tests/test_keras_canary.py`.
+
+Everything that changes Keras does so inside a `with` block, for the current thread only, and undoes it on leaving.
+"""
+
+import contextlib
+import functools
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
+
+Variable = keras.Variable
+
+_listeners = threading.local()
+_patch_lock = threading.Lock()
+
+
+def raw_value(variable: Variable) -> Any:
+    """The framework's own value, not cast by an autocast scope. `Variable.value` casts; no public name does not."""
+    return variable._value  # noqa: SLF001
+
+
+def set_raw_value(variable: Variable, value: Any) -> None:
+    """Hands a variable a new value without a copy. `Variable.assign` converts, checks and may copy at every step."""
+    variable._value = value  # noqa: SLF001
+
+
+def is_initialized(variable: Variable) -> bool:
+    """Whether the variable holds a value; one created in a `StatelessScope` does not until it is first needed."""
+    return variable._value is not None  # noqa: SLF001
+
+
+def initialize(variable: Variable) -> None:
+    """Gives a variable created in a `StatelessScope` its initial value; Keras does so only when the scope ends."""
+    with suspended_stateless_scope():
+        variable._deferred_initialize()  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def suspended_stateless_scope() -> Iterator[None]:
+    """Outside of any `StatelessScope` for a while: Keras has no public way to leave one from within."""
+    scope = global_state.get_global_attribute("stateless_scope")
+    global_state.set_global_attribute("stateless_scope", None)
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute("stateless_scope", scope)
+
+
+def was_created_trainable(variable: Variable) -> bool:
+    """Whether a variable was created trainable, though its layer may be frozen now.
+
+    Keras overwrites the flag when a layer is frozen; what remains is the list of the owner in which the variable was put
+    when it was created. Looks through the garbage collector's references, so ask only where it is needed (milliseconds).
+    """
+    if variable.trainable:
+        return True
+    for store in gc.get_referrers(variable):
+        if isinstance(store, list):
+            for owner in gc.get_referrers(store):
+                if isinstance(owner, dict) and owner.get("_trainable_variables") is store:
+                    return True
+    return False
+
+
+# Reading and assigning variables
+
+
+def notify_read(variable: Variable) -> None:
+    """Tells the listeners that a variable is about to be read or assigned."""
+    for listener in getattr(_listeners, "stack", ()):
+        listener(variable)
+
+
+@contextlib.contextmanager
+def on_variable_use(listener: Callable[[Variable], None]) -> Iterator[None]:
+    """Calls `listener(variable)` before each read or assignment of a Keras variable in this thread.
+
+    Keras announces neither, so the properties of its public `Variable` class are wrapped while anybody listens.
+    """
+    stack = _listeners.__dict__.setdefault("stack", [])
+    stack.append(listener)
+    _instrument()
+    try:
+        yield
+    finally:
+        stack.remove(listener)
+        _release()
+
+
+_num_listeners = 0
+_originals: dict[str, Any] = {}
+
+
+def _instrument() -> None:
+    global _num_listeners
+    with _patch_lock:
+        _num_listeners += 1
+        if _num_listeners > 1:
+            return
+        _originals.update(
+            value=_inherited("value"), assign=_inherited("assign"), own={n for n in ("value", "assign") if n in vars(Variable)}
+        )
+        get_value, assign = _originals["value"].fget, _originals["assign"]
+
+        def value(variable: Variable) -> Any:
+            notify_read(variable)
+            return get_value(variable)
+
+        @functools.wraps(assign)
+        def announced_assign(variable: Variable, new_value: Any) -> Any:
+            notify_read(variable)
+            return assign(variable, new_value)
+
+        Variable.value = property(value, doc=_originals["value"].__doc__)  # type: ignore[misc]
+        Variable.assign = announced_assign  # type: ignore[method-assign]
+
+
+def _release() -> None:
+    global _num_listeners
+    with _patch_lock:
+        _num_listeners -= 1
+        if _num_listeners:
+            return
+        for name in ("value", "assign"):
+            if name in _originals["own"]:
+                setattr(Variable, name, _originals[name])
+            else:
+                delattr(Variable, name)
+
+
+def _inherited(name: str) -> Any:
+    return next(vars(cls)[name] for cls in Variable.__mro__ if name in vars(cls))
+
+
+@contextlib.contextmanager
+def variables_created_within(context: Callable[[], contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
+    """Creates every new Keras variable inside `context()`, so that it is not captured with the step that builds a model.
+
+    Keras has no hook for the creation of a variable: the constructor of its public class is wrapped for a while.
+    """
+    thread, construct = threading.get_ident(), Variable.__init__
+    owned = vars(Variable).get("__init__")
+
+    @functools.wraps(construct)
+    def construct_within(variable: Variable, *args: Any, **kwargs: Any) -> None:
+        if threading.get_ident() != thread:
+            return construct(variable, *args, **kwargs)
+        with context():
+            return construct(variable, *args, **kwargs)
+
+    Variable.__init__ = construct_within  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        if owned is None:
+            del Variable.__init__
+        else:
+            Variable.__init__ = owned  # type: ignore[method-assign]
+
+
+# Metrics and optimizers
+
+
+@contextlib.contextmanager
+def metric_results(listener: Callable[[keras.metrics.Metric, Any], None]) -> Iterator[None]:
+    """Calls `listener(metric, result)` for every `metric.result()` in this thread. Each class defines its own; all are wrapped."""
+    thread = threading.get_ident()
+
+    def announce(result: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(result)
+        def announced(metric: keras.metrics.Metric, *args: Any, **kwargs: Any) -> Any:
+            value = result(metric, *args, **kwargs)
+            if threading.get_ident() == thread:
+                listener(metric, value)
+            return value
+
+        return announced
+
+    originals = [(cls, vars(cls)["result"]) for cls in _metric_classes(keras.metrics.Metric) if "result" in vars(cls)]
+    for cls, result in originals:
+        cls.result = announce(result)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for cls, result in originals:
+            cls.result = result  # type: ignore[attr-defined]
+
+
+def _metric_classes(cls: type) -> set[type]:
+    return {cls}.union(*(_metric_classes(subclass) for subclass in cls.__subclasses__()))
+
+
+@contextlib.contextmanager
+def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any], list[Variable]], None]) -> Iterator[None]:
+    """Calls `listener(optimizer, gradients, variables)` before each `optimizer.apply` in this thread. Keras checks neither list."""
+    thread = threading.get_ident()
+    base = next(cls for cls in reversed(keras.optimizers.Optimizer.__mro__) if "apply" in vars(cls))
+    apply = vars(base)["apply"]
+
+    @functools.wraps(apply)
+    def announced_apply(optimizer: keras.optimizers.Optimizer, grads: Any, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if threading.get_ident() == thread:
+                listener(optimizer, grads, trainable_variables)
+        return apply(optimizer, grads, trainable_variables)
+
+    base.apply = announced_apply  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        base.apply = apply  # type: ignore[attr-defined]
+
+
+# Random numbers
+
+
+def global_seed_generator() -> keras.random.SeedGenerator:
+    """The generator behind `keras.random` calls without a seed, created if need be; Keras has no public name for it."""
+    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    return generator if generator is not None else seed_generator.global_seed_generator()
+
+
+@contextlib.contextmanager
+def patched(module: Any, **replacements: Any) -> Iterator[None]:
+    """Replaces names of a module of Keras for a while."""
+    originals = {name: getattr(module, name) for name in replacements}
+    for name, replacement in replacements.items():
+        setattr(module, name, replacement)
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def unseeded_draws_allowed() -> Iterator[None]:
+    """Lets unseeded `keras.random` calls through while JAX traces.
+
+    Keras refuses them there, since outside a `StatelessScope` the global generator's state would be frozen. Inside a step its state
+    is found and advanced like that of any other variable.
+    """
+    generator = global_seed_generator()
+    with patched(seed_generator, global_seed_generator=lambda: generator):
+        yield

@@ -1,0 +1,345 @@
+"""A training step: a function of one batch, captured whole, once for each signature, with the state kept on the device."""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, final, overload
+
+import keras
+import numpy as np
+
+from . import _keras, backends
+from ._baked import BakedValues
+from ._errors import DataError, StepError, TrainStepWarning, describe
+from ._logs import LogLayout
+from ._random import refuse_frozen_draws
+from ._state import Rollback
+from .backends import AbstractProgram, Tensor
+
+Compile = Literal["auto"] | bool
+Signature = tuple[Any, ...]
+
+
+@overload
+def step(fn: Callable[..., Any], *, compile: Compile = "auto") -> "Step": ...
+@overload
+def step(*, compile: Compile = "auto") -> Callable[[Callable[..., Any]], "Step"]: ...
+def step(fn: Callable[..., Any] | None = None, *, compile: Compile = "auto") -> Any:
+    """Makes a step of a function (or method) of one batch.
+
+    Args:
+        fn: Reads and assigns any Keras variables, and returns `None` or a dict, possibly nested, of metrics and scalar tensors.
+        compile: `True` compiles the whole step into one program; `False` runs it operation by operation, for a debugger;
+            "auto" takes what is fastest for this step on this backend. `report()` says what ran.
+
+    >>> import keras, numpy as np, trainstep as ts
+    >>> w = keras.Variable(3.0)
+    >>> @ts.step
+    ... def train_step(x):
+    ...     with ts.GradientTape() as tape:
+    ...         loss = keras.ops.mean(w * x)
+    ...     w.assign_sub(0.1 * tape.gradient(loss, w))
+    ...     return {"loss": loss}
+    >>> float(train_step(np.ones(4, "float32"))["loss"])
+    3.0
+    """
+    if fn is None:
+        return functools.partial(step, compile=compile)
+    return fn if isinstance(fn, Step) else Step(fn, compile=compile)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Captured:
+    """A program, and what its outputs and inputs mean."""
+
+    program: AbstractProgram
+    layout: LogLayout
+    baked: BakedValues
+
+
+@final
+class Step:
+    """A function of one batch that runs as one compiled program. Made by `ts.step`."""
+
+    def __init__(self, function: Callable[..., Any], *, compile: Compile = "auto"):
+        if compile not in (True, False, "auto"):
+            raise StepError(f"`ts.step` knows compile=True, False and 'auto'. Got {compile!r}.")
+        self._function = function
+        self._compile = compile
+        self._captured: dict[Signature, _Captured] = {}
+        self._eager_layouts: dict[Signature, LogLayout] = {}
+        self._running_means: dict[str, keras.metrics.Mean] = {}
+        self._warned_about: set[str] = set()
+        self._variables: dict[int, keras.Variable] = {}
+        self._metrics: dict[int, keras.metrics.Metric] = {}
+        self._num_traces = 0
+        self._num_runs: dict[Signature, int] = {}
+        functools.update_wrapper(self, function)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "Step":
+        """A step that is a method: one `Step` for each instance."""
+        if instance is None:
+            return self
+        name = f"_trainstep_{self._function.__name__}"
+        if name not in vars(instance):
+            vars(instance)[name] = Step(functools.wraps(self._function)(self._function.__get__(instance, owner)), compile=self._compile)
+        return vars(instance)[name]
+
+    def __call__(self, *batch: Any, **named: Any) -> dict[str, Any]:
+        """Runs one step and returns its dict, with values in place of metrics.
+
+        Raises:
+            StepError: The step returned something else than `None` or a dict of metrics and scalars. No variable has changed.
+            CaptureError: The step cannot be compiled as it is written. No variable has changed.
+            DataError: An argument is neither an array nor a tensor nor a number.
+        """
+        args = self._bind(batch, named)
+        self.forget_stale_programs()
+        layout, outputs = self._run(args, "train")
+        return layout.values(outputs)
+
+    def run(self, batch: Any) -> dict[str, Tensor]:
+        """Runs one step for a loop: a flat dict of what to report so far this epoch, still on the device.
+
+        Metrics give their `result()`, other scalars their mean since `reset_metrics`, weighted by the samples in each batch.
+        """
+        layout, outputs = self._run(as_arguments(batch), "train")
+        return layout.reported(outputs)
+
+    def predict(self, batch: Any) -> Any:
+        """Runs one step that returns predictions: tensors in any nest, still on the device."""
+        layout, outputs = self._run(as_arguments(batch), "predict")
+        return layout.predictions(outputs)
+
+    def prepare(self, batch: Any, role: Literal["train", "predict"] = "train") -> None:
+        """Captures the program for a batch like this one, so that what is wrong with the step is said before any update."""
+        args = as_arguments(batch)
+        if self._compile is not False:
+            self._capture_if_new(*_signature(args, role), args, role)
+
+    def reset_metrics(self) -> None:
+        """Resets every metric that the step reports, and the running means of its scalars."""
+        for metric in (*self._metrics.values(), *self._running_means.values()):
+            metric.reset_state()
+
+    def forget_stale_programs(self) -> None:
+        """Drops programs in which a Python value is baked that has changed since; the next run captures them anew, and says so."""
+        for signature, captured in list(self._captured.items()):
+            change = captured.baked.first_change()
+            if change is None:
+                continue
+            del self._captured[signature]
+            if not change.is_expected:
+                self._warn_once(
+                    f"`{change.name}` changed from {change.old!r} to {change.new!r}. It is a Python value, constant in the compiled step "
+                    f"`{self.__name__}`, which is now captured anew; that takes time at every change. Make it a variable, "
+                    f"`{change.name} = keras.Variable({change.old!r}, trainable=False)`, and change it with `.assign(...)`.",
+                    key=f"baked {change.name}",
+                )
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metric objects that the step reports, after its first run."""
+        return list(self._metrics.values())
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Every variable that the step reads or assigns, in the order of first use, after its first run."""
+        return list(self._variables.values())
+
+    @property
+    def state(self) -> list[Tensor]:
+        """The present values of `variables`, for `stateless`."""
+        return [_keras.raw_value(variable) for variable in self.variables]
+
+    @property
+    def num_traces(self) -> int:
+        """How many times the step's Python code was captured: once for each signature of a batch, if all is well."""
+        return self._num_traces
+
+    def stateless(self, state: Sequence[Tensor], *batch: Any) -> tuple[dict[str, Any], list[Tensor]]:
+        """`(logs, new state)` for given values of `variables`, which themselves stay as they are. A pure function on JAX.
+
+        Raises:
+            StepError: The state does not have one value for each variable, or the step runs eagerly.
+        """
+        if self._compile is False:
+            raise StepError("`stateless` needs a compiled step: this one was made with compile=False.")
+        captured = self._capture_if_new(*_signature(batch, "train"), batch, "train")
+        variables = self.variables
+        if len(state) != len(variables):
+            raise StepError(f"`{self.__name__}.stateless` needs {len(variables)} values, one for each of `variables`. Got {len(state)}.")
+        position = {id(variable): i for i, variable in enumerate(variables)}
+        touched = [position[id(variable)] for variable in captured.program.variables]
+        outputs, new = captured.program.stateless([state[i] for i in touched], _tensors(batch))
+        result = list(state)
+        for i, value in zip(touched, new, strict=True):
+            result[i] = value
+        return captured.layout.values(outputs), result
+
+    def report(self) -> str:
+        """Which program runs for each signature, and what capturing it took."""
+        lines = [f"step {self.__name__!r} on {backends.active().name}: {self._num_traces} capture(s), {len(self._variables)} variables"]
+        for signature, captured in self._captured.items():
+            program = captured.program
+            lines.append(
+                f"  {_describe_signature(signature)}: {program.kind}; "
+                f"{self._num_runs.get(signature, 0)} runs, captured in {program.capture_seconds:.2f} s"
+            )
+        for signature in self._eager_layouts:
+            lines.append(f"  {_describe_signature(signature)}: eager, operation by operation; {self._num_runs[signature]} runs")
+        return "\n".join(lines)
+
+    def _bind(self, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not named:
+            return batch
+        bound = inspect.signature(self._function).bind(*batch, **named)
+        bound.apply_defaults()
+        return bound.args
+
+    def _run(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, list[Tensor]]:
+        signature, tensors = _signature(args, role)
+        self._num_runs[signature] = self._num_runs.get(signature, 0) + 1
+        if self._compile is False:
+            return self._run_eagerly(signature, tensors, args, role)
+        captured = self._captured.get(signature) or self._capture_if_new(signature, tensors, args, role)
+        return captured.layout, captured.program(tensors)
+
+    def _run_eagerly(
+        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str
+    ) -> tuple[LogLayout, list[Tensor]]:
+        is_first = signature not in self._eager_layouts
+        layout, function = self._as_flat_function(args, role)
+        rollback = Rollback() if is_first else contextlib.nullcontext()
+        with rollback:
+            outputs = backends.active().run_eagerly(function, tensors)
+        if is_first:
+            self._eager_layouts[signature] = layout
+            self._learn(rollback.variables, layout)  # type: ignore[union-attr]
+        return layout, outputs
+
+    def _capture_if_new(
+        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str
+    ) -> _Captured:
+        if signature not in self._captured:
+            self._captured[signature] = self._capture(tensors, args, role)
+        return self._captured[signature]
+
+    def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
+        layout, function = self._as_flat_function(args, role)
+        baked = BakedValues(self._function)
+        with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__):
+            program = backends.active().capture(function, tensors, name=self.__name__)
+        self._num_traces += 1
+        baked.forget_changed()
+        self._learn(program.variables, layout)
+        return _Captured(program, layout, baked)
+
+    def _learn(self, variables: Sequence[keras.Variable], layout: LogLayout) -> None:
+        self._variables.update((id(v), v) for v in variables if id(v) not in self._variables)
+        self._metrics.update((id(m), m) for m in layout.metrics)
+
+    def _as_flat_function(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, Callable[[Sequence[Tensor]], list[Tensor]]]:
+        """The step as a function from flat tensors to flat tensors; the layout is filled when the function runs."""
+        layout = LogLayout(self.__name__, self._running_means)
+
+        def function(tensors: Sequence[Tensor]) -> list[Tensor]:
+            batch = _restore(args, tensors)
+            with layout.noticing_results(), _keras.optimizer_updates(self._check_update):
+                result = self._function(*batch)
+                if role == "predict":
+                    return layout.set_predictions(result)
+                return layout.set_logs(result, num_samples=_num_samples(tensors))
+
+        return layout, function
+
+    def _check_update(self, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
+        check_update(self.__name__, optimizer, gradients, variables)
+
+    def _warn_once(self, message: str, *, key: str) -> None:
+        if key not in self._warned_about:
+            self._warned_about.add(key)
+            warnings.warn(message, TrainStepWarning, stacklevel=3)
+
+
+def check_update(name: str, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
+    """Raises `StepError` for an update that Keras would make wrongly, or not at all, without a word."""
+    if len(gradients) != len(variables):
+        raise StepError(f"In step {name!r}, {optimizer.name!r} was given {len(gradients)} gradients for {len(variables)} variables.")
+    seen: set[int] = set()
+    for gradient, variable in zip(gradients, variables, strict=True):
+        if gradient is None:
+            continue
+        if id(variable) in seen:
+            raise StepError(
+                f"In step {name!r}, {describe(variable)} is given twice to {optimizer.name!r}, so its gradient would be applied twice. "
+                "List each variable once: `list({id(v): v for v in variables}.values())`."
+            )
+        seen.add(id(variable))
+        if tuple(gradient.shape) != tuple(variable.shape):
+            raise StepError(
+                f"In step {name!r}, {optimizer.name!r} was given {describe(gradient)} as the gradient of {describe(variable)}. "
+                "Gradients and variables must be in the same order."
+            )
+    if gradients and not seen:
+        raise StepError(
+            f"In step {name!r}, {optimizer.name!r} was given no gradient for any of {', '.join(v.path for v in variables[:5])}: "
+            "the loss does not depend on them by differentiable operations."
+        )
+
+
+def as_arguments(batch: Any) -> tuple[Any, ...]:
+    """A tuple batch is unpacked into the arguments of a step, any other batch is passed whole."""
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _signature(args: tuple[Any, ...], role: str) -> tuple[Signature, list[Tensor]]:
+    """What a program is captured for, and the batch as a flat list of tensors. Python numbers count as tensors."""
+    tensors = _tensors(args)
+    leaves = tuple((tuple(t.shape), str(t.dtype)) for t in tensors)
+    return (role, _structure(args), leaves), tensors
+
+
+def _structure(nest: Any) -> Any:
+    if isinstance(nest, dict):
+        return ("dict", *((key, _structure(value)) for key, value in nest.items()))
+    if isinstance(nest, (tuple, list)):
+        return (type(nest).__name__, *map(_structure, nest))
+    return None if nest is None else "."
+
+
+def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
+    return [_to_tensor(leaf) for leaf in keras.tree.flatten(args) if leaf is not None]
+
+
+def _to_tensor(leaf: Any) -> Tensor:
+    backend = backends.active()
+    if backend.is_tensor(leaf):
+        return leaf
+    if isinstance(leaf, (bool, int, float)):
+        dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()
+        return backend.to_tensor(np.asarray(leaf, dtype))
+    if isinstance(leaf, keras.Variable):
+        raise DataError(f"A step takes tensors and arrays. Got {describe(leaf)}: read it inside the step instead.")
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "biufV":
+        raise DataError(f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first.")
+    return backend.to_tensor(array)
+
+
+def _restore(args: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    remaining: Iterator[Tensor] = iter(tensors)
+    return keras.tree.map_structure(lambda leaf: None if leaf is None else next(remaining), args)
+
+
+def _num_samples(tensors: Sequence[Tensor]) -> int:
+    return next((int(t.shape[0]) for t in tensors if len(t.shape)), 1)
+
+
+def _describe_signature(signature: Signature) -> str:
+    _, _, leaves = signature
+    return ", ".join(f"{dtype.removeprefix('torch.')}{list(shape)}" for shape, dtype in leaves) or "no inputs"

@@ -1,5 +1,10 @@
 """The errors and warnings a user can meet, and how a value is described in them."""
 
+import os
+import re
+import sysconfig
+import traceback
+import types
 from typing import Any
 
 import keras
@@ -65,3 +70,38 @@ def _dtype_name(dtype: Any) -> str:
 
 def _array_kind(value: Any) -> str:
     return "NumPy array" if type(value).__module__ == "numpy" else "tensor"
+
+
+def needs_value_message(step_name: str, error: BaseException) -> str:
+    """The message of the `CaptureError` for a step whose Python code needed the value of a tensor while it was captured.
+
+    Names the step, what asked for the value, and the user's line: the innermost one outside installed packages and trainstep.
+    """
+    line = _users_line(error.__traceback__)
+    place = f" at {line.filename}:{line.lineno}, `{(line.line or '').strip()}`" if line is not None else ""
+    return (
+        f"The step {step_name!r} needs the value of a tensor{_asked_by(error)}{place}. While a step is compiled its tensors "
+        "have no values yet: the program is captured once and then runs for every batch. Choose between values with "
+        "`keras.ops.where`, between computations with `keras.ops.cond`, repeat with `keras.ops.while_loop`; "
+        "or run the step operation by operation with `@ts.step(compile=False)`. No variable has been changed."
+    )
+
+
+_VALUE_QUESTIONS = {
+    r"iterat": " to iterate over it",
+    r"numpy|__array__": " as a NumPy array",
+    r"bool": " as a truth value (`if`, `while`, `and`, `or`, `not`)",
+    r"float\(|`float`|\bint\(|`int`|integer|index|item|local_scalar": " as a Python number (`float`, `int`, `range`, `.item()`)",
+}
+"""What a framework's error says, and which question of Python's it answers to; the first that fits counts."""
+
+
+def _asked_by(error: BaseException) -> str:
+    said = f"{type(error).__name__} {error}".split("\n", 1)[0].lower()
+    return next((words for pattern, words in _VALUE_QUESTIONS.items() if re.search(pattern, said)), "")
+
+
+def _users_line(trace: types.TracebackType | None) -> traceback.FrameSummary | None:
+    not_theirs = (sysconfig.get_path("stdlib"), os.path.dirname(__file__) + os.sep, "<frozen")
+    frames = reversed(traceback.extract_tb(trace))
+    return next((f for f in frames if not f.filename.startswith(not_theirs) and "site-packages" not in f.filename), None)

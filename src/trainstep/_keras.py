@@ -52,6 +52,32 @@ def suspended_stateless_scope() -> Iterator[None]:
         global_state.set_global_attribute("stateless_scope", scope)
 
 
+def current_raw_value(variable: Variable) -> Any:
+    """The uncast value that a read of the variable would see: that of the `StatelessScope`, if there is one that knows it."""
+    scope = global_state.get_global_attribute("stateless_scope")
+    value = None if scope is None else scope.get_current_value(variable)
+    return raw_value(variable) if value is None else value
+
+
+def replace_current_raw_value(variable: Variable, value: Any) -> None:
+    """Hands on an equal value under another identity, to the `StatelessScope` if there is one, else to the variable."""
+    scope = global_state.get_global_attribute("stateless_scope")
+    if scope is None:
+        set_raw_value(variable, value)
+    else:
+        scope.add_update((variable, value))
+
+
+def complete_stateless_scope(variable: Variable, value_in: Callable[[Variable], Any]) -> None:
+    """Lets a `StatelessScope` that Keras opened inside a step know the step's value of a variable.
+
+    Without it Keras reads the variable's own value there, which a compiled step would freeze.
+    """
+    scope = global_state.get_global_attribute("stateless_scope")
+    if scope is not None and scope.get_current_value(variable) is None:
+        scope.add_update((variable, value_in(variable)))
+
+
 def was_created_trainable(variable: Variable) -> bool:
     """Whether a variable was created trainable, though its layer may be frozen now.
 
@@ -225,7 +251,10 @@ def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any],
 def global_seed_generator() -> keras.random.SeedGenerator:
     """The generator behind `keras.random` calls without a seed, created if need be; Keras has no public name for it."""
     generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return generator if generator is not None else seed_generator.global_seed_generator()
+    if generator is None:
+        generator = keras.random.SeedGenerator()
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, generator)
+    return generator
 
 
 @contextlib.contextmanager
@@ -248,6 +277,5 @@ def unseeded_draws_allowed() -> Iterator[None]:
     Keras refuses them there, since outside a `StatelessScope` the global generator's state would be frozen. Inside a step its state
     is found and advanced like that of any other variable.
     """
-    generator = global_seed_generator()
-    with patched(seed_generator, global_seed_generator=lambda: generator):
+    with patched(seed_generator, global_seed_generator=global_seed_generator):
         yield

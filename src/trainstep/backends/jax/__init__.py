@@ -1,0 +1,55 @@
+"""The JAX room: a tape by a recording trace, a step as one donated `jax.jit` program."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
+from . import _devices, _program
+from ._tape import JaxRecorder
+
+
+@final
+class JaxBackend(AbstractBackend):
+    """Steps run as one `jax.jit` program with donated state; the tape works on ordinary arrays and inside `jax.jit`."""
+
+    name = "jax"
+
+    def new_recorder(self, *, persistent: bool) -> AbstractRecorder:
+        return JaxRecorder(persistent=persistent)
+
+    def capture(
+        self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str
+    ) -> AbstractProgram:
+        return _program.capture(function, batch, name=name)
+
+    def run_eagerly(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor]) -> list[Tensor]:
+        return function(batch)
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, jax.Array)
+
+    def is_concrete(self, value: Tensor) -> bool:
+        return not isinstance(value, jax.core.Tracer)
+
+    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.to_tensor(array)
+
+    def to_numpy(self, tensor: Tensor) -> np.ndarray:
+        return _devices.to_numpy(tensor)
+
+    def synchronize(self) -> None:
+        jax.block_until_ready(jax.live_arrays())
+
+    def devices(self) -> list[str]:
+        return _devices.describe_devices()
+
+    def compiler(self) -> str:
+        return "XLA, part of jaxlib"
+
+
+def create() -> AbstractBackend:
+    """The backend of this room."""
+    return JaxBackend()

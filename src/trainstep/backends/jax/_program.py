@@ -1,0 +1,175 @@
+"""A step captured as one jaxpr, whose variables became inputs while it was traced, and compiled with donated state."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import keras
+
+from ... import _keras
+from ..._errors import CaptureError, needs_value_message
+from .._abstract import AbstractProgram, Tensor
+from . import _private
+
+_VALUE_NEEDED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+@final
+class CapturingScope(keras.StatelessScope):
+    """Makes each variable an input of the traced function when it is first read, and collects what is assigned."""
+
+    def __init__(self, trace: Any):
+        super().__init__(collect_losses=True, initialize_variables=False)
+        self._trace = trace
+        self._is_notifying = False
+        self.variables: dict[int, keras.Variable] = {}
+        self.inputs: dict[int, Any] = {}
+
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        value = self.value_of(variable)
+        if not self._is_notifying:
+            # A regulariser reads through the scope alone; whoever listens (a tape) must hear of it.
+            self._is_notifying = True
+            try:
+                _keras.notify_read(variable)
+            finally:
+                self._is_notifying = False
+            value = self.state_mapping[id(variable)]
+        return value
+
+    def add_update(self, update: tuple[keras.Variable, Any]) -> None:
+        self.value_of(update[0])
+        super().add_update(update)
+
+    def value_of(self, variable: keras.Variable) -> Any:
+        """The variable's present value in the traced function."""
+        if id(variable) not in self.state_mapping:
+            if not _keras.is_initialized(variable):
+                with _private.outside_capture():
+                    _keras.initialize(variable)
+            tracer = _private.new_input(self._trace, _keras.raw_value(variable))
+            self.variables[id(variable)] = variable
+            self.inputs[id(variable)] = self.state_mapping[id(variable)] = tracer
+        return self.state_mapping[id(variable)]
+
+    def written(self) -> list[keras.Variable]:
+        """The variables whose value is no longer the one they came in with."""
+        return [v for key, v in self.variables.items() if self.state_mapping[key] is not self.inputs[key]]
+
+
+@final
+class JaxProgram(AbstractProgram):
+    """`(written variables, read-only variables, batch) -> (outputs, new values)`; the first are donated."""
+
+    kind = "one XLA program (jax.jit, state donated)"
+
+    def __init__(
+        self,
+        function: Callable[[list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]],
+        written: list[keras.Variable],
+        read_only: list[keras.Variable],
+        variables: list[keras.Variable],
+        capture_seconds: float,
+    ):
+        self._function = function
+        self._run = jax.jit(function, donate_argnums=0)
+        self._written, self._read_only = written, read_only
+        self.variables = variables
+        self.capture_seconds = capture_seconds
+
+    def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
+        written = [_keras.raw_value(v) for v in self._written]
+        read_only = [_keras.raw_value(v) for v in self._read_only]
+        outputs, new = self._run(_distinct(written, read_only, batch), read_only, list(batch))
+        for variable, value in zip(self._written, new, strict=True):
+            _keras.set_raw_value(variable, value)
+        return outputs
+
+    def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        values = {id(v): value for v, value in zip(self.variables, state, strict=True)}
+        outputs, new = self._function(
+            [values[id(v)] for v in self._written], [values[id(v)] for v in self._read_only], list(batch)
+        )
+        values.update((id(v), value) for v, value in zip(self._written, new, strict=True))
+        return outputs, [values[id(v)] for v in self.variables]
+
+
+def capture(function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str) -> JaxProgram:
+    """Traces `function` once; see `AbstractBackend.capture`."""
+    started = time.perf_counter()
+    scopes: list[CapturingScope] = []
+
+    def with_state(*tensors: Any) -> list[Any]:
+        scope = CapturingScope(_private.current_trace())
+        scopes.append(scope)
+        with (
+            scope,
+            _keras.unseeded_draws_allowed(),
+            _keras.variables_created_within(_Outside),
+            _keras.on_variable_use(lambda variable: _keras.complete_stateless_scope(variable, scope.value_of)),
+        ):
+            outputs = function(tensors)
+        return [*outputs, *(scope.state_mapping[id(v)] for v in scope.written())]
+
+    try:
+        jaxpr, constants = _private.capture_jaxpr(with_state, batch, name)
+    except _VALUE_NEEDED as error:
+        raise CaptureError(needs_value_message(name, error)) from error
+    scope = scopes[-1]
+    variables, written = list(scope.variables.values()), scope.written()
+    run = _as_function(jax.extend.core.ClosedJaxpr(jaxpr, constants), variables, written, num_inputs=len(batch))
+    is_written = {id(v) for v in written}
+    read_only = [v for v in variables if id(v) not in is_written]
+    return JaxProgram(run, written, read_only, variables, time.perf_counter() - started)
+
+
+def _as_function(
+    jaxpr: Any, variables: list[keras.Variable], written: list[keras.Variable], *, num_inputs: int
+) -> Callable[[list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+    """The captured function, with its variables parted into those it changes and those it only reads."""
+    is_written = {id(v) for v in written}
+    flat = jax.extend.core.jaxpr_as_fun(jaxpr)
+
+    def step(changed: list[Any], read: list[Any], batch: list[Any]) -> tuple[list[Any], list[Any]]:
+        changed_values, read_values = dict(zip(map(id, written), changed, strict=True)), iter(read)
+        state = [changed_values[id(v)] if id(v) in is_written else next(read_values) for v in variables]
+        results = flat(*batch, *state)
+        num_outputs = len(results) - len(written)
+        return results[:num_outputs], results[num_outputs:]
+
+    assert len(jaxpr.in_avals) == num_inputs + len(variables)
+    return step
+
+
+def _distinct(donated: list[Any], read_only: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
+    """XLA takes no buffer twice when it is donated: a value that two variables share (after `a.assign(b)`) is copied."""
+    seen = {id(x) for x in read_only}
+    seen.update(id(x) for x in batch)
+    if len(seen.union(map(id, donated))) == len(seen) + len(donated):
+        return donated
+    distinct = []
+    for value in donated:
+        distinct.append(jnp.array(value, copy=True) if id(value) in seen else value)
+        seen.add(id(value))
+    return distinct
+
+
+class _Outside:
+    """Leaves the capture and its scope: a variable created in a step is a real one, with a real initial value."""
+
+    def __enter__(self) -> None:
+        self._scope, self._trace = _keras.suspended_stateless_scope(), _private.outside_capture()
+        self._scope.__enter__()
+        self._trace.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        self._trace.__exit__(*exception)
+        self._scope.__exit__(*exception)

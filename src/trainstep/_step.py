@@ -76,6 +76,7 @@ class Step:
         self._warned_about: set[str] = set()
         self._variables: dict[int, keras.Variable] = {}
         self._metrics: dict[int, keras.metrics.Metric] = {}
+        self._optimizers: dict[int, keras.optimizers.Optimizer] = {}
         self._num_traces = 0
         self._num_runs: dict[Signature, int] = {}
         functools.update_wrapper(self, function)
@@ -86,7 +87,7 @@ class Step:
             return self
         name = f"_trainstep_{self._function.__name__}"
         if name not in vars(instance):
-            vars(instance)[name] = Step(functools.wraps(self._function)(self._function.__get__(instance, owner)), compile=self._compile)
+            vars(instance)[name] = Step(self._function.__get__(instance, owner), compile=self._compile)
         return vars(instance)[name]
 
     def __call__(self, *batch: Any, **named: Any) -> dict[str, Any]:
@@ -145,6 +146,16 @@ class Step:
     def metrics(self) -> list[keras.metrics.Metric]:
         """The metric objects that the step reports, after its first run."""
         return list(self._metrics.values())
+
+    @property
+    def metric_variables(self) -> list[keras.Variable]:
+        """The variables of `metrics`, and those of the running means of the scalars that the step reports."""
+        return [variable for metric in (*self._metrics.values(), *self._running_means.values()) for variable in metric.variables]
+
+    @property
+    def optimizers(self) -> list[keras.optimizers.Optimizer]:
+        """The Keras optimizers whose `apply` the step calls, in the order of first use, after its first run."""
+        return list(self._optimizers.values())
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -259,6 +270,7 @@ class Step:
 
     def _check_update(self, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
         check_update(self.__name__, optimizer, gradients, variables)
+        self._optimizers[id(optimizer)] = optimizer
 
     def _warn_once(self, message: str, *, key: str) -> None:
         if key not in self._warned_about:

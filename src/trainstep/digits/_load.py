@@ -20,6 +20,6 @@ def load() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]
     >>> y_train[:10].tolist()
     [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
     """
-    file = resources.files(__package__) / "mnist_12000.npz"
+    file = resources.files("trainstep.digits") / "mnist_12000.npz"
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         return (arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])

@@ -1,0 +1,55 @@
+"""The TensorFlow room: a tape on top of TensorFlow's own, a step as one `tf.function` graph with its state updated in place."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import tensorflow as tf
+
+from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
+from . import _devices, _program
+from ._tape import TensorFlowRecorder
+
+
+@final
+class TensorFlowBackend(AbstractBackend):
+    """Steps run as one graph, whose state stays in the `tf.Variable`s of Keras; the tape is TensorFlow's."""
+
+    name = "tensorflow"
+
+    def new_recorder(self, *, persistent: bool) -> AbstractRecorder:
+        return TensorFlowRecorder()
+
+    def capture(
+        self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str
+    ) -> AbstractProgram:
+        return _program.capture(function, batch, name=name)
+
+    def run_eagerly(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor]) -> list[Tensor]:
+        return function(batch)
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, tf.Tensor)
+
+    def is_concrete(self, value: Tensor) -> bool:
+        return not tf.is_symbolic_tensor(value)
+
+    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.to_tensor(array)
+
+    def to_numpy(self, tensor: Tensor) -> np.ndarray:
+        return _devices.to_numpy(tensor)
+
+    def synchronize(self) -> None:
+        tf.test.experimental.sync_devices()
+
+    def devices(self) -> list[str]:
+        return _devices.describe_devices()
+
+    def compiler(self) -> str:
+        return "TensorFlow's graph optimizer (Grappler), part of tensorflow"
+
+
+def create() -> AbstractBackend:
+    """The backend of this room."""
+    return TensorFlowBackend()

@@ -6,7 +6,10 @@ Everything that changes Keras does so inside a `with` block, for the current thr
 import contextlib
 import functools
 import gc
+import random
 import threading
+import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -223,20 +226,27 @@ def _metric_classes(cls: type) -> set[type]:
 
 
 @contextlib.contextmanager
-def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any], list[Variable]], None]) -> Iterator[None]:
-    """Calls `listener(optimizer, gradients, variables)` before each `optimizer.apply` in this thread. Keras checks neither list."""
+def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any], list[Variable]], bool]) -> Iterator[None]:
+    """Calls `listener(optimizer, gradients, variables)` before each `optimizer.apply` in this thread. Keras checks neither list.
+
+    If it answers `True`, Keras' warning about variables without a gradient is left out: Keras gives it anew at every step.
+    """
     thread = threading.get_ident()
     base = next(cls for cls in reversed(keras.optimizers.Optimizer.__mro__) if "apply" in vars(cls))
     apply = vars(base)["apply"]
 
     @functools.wraps(apply)
     def announced_apply(optimizer: keras.optimizers.Optimizer, grads: Any, trainable_variables: Any = None) -> Any:
-        grads = list(grads)
+        grads, is_warned = list(grads), False
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
             if threading.get_ident() == thread:
-                listener(optimizer, grads, trainable_variables)
-        return apply(optimizer, grads, trainable_variables)
+                is_warned = listener(optimizer, grads, trainable_variables)
+        if not is_warned:
+            return apply(optimizer, grads, trainable_variables)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Gradients do not exist for variables")
+            return apply(optimizer, grads, trainable_variables)
 
     base.apply = announced_apply  # type: ignore[attr-defined]
     try:
@@ -257,6 +267,22 @@ def global_seed_generator() -> keras.random.SeedGenerator:
     return generator
 
 
+def global_seed_generator_if_any() -> keras.random.SeedGenerator | None:
+    """The generator behind unseeded `keras.random` calls, if there has been such a call yet."""
+    return global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+
+
+def keep_global_seed_generator(generator: keras.random.SeedGenerator) -> None:
+    """Makes this the global generator again, in the state of the one that has taken its place.
+
+    `keras.utils.set_random_seed` puts a new generator in the place of the one whose variable a captured step advances.
+    """
+    current = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    if current is not generator:
+        generator.state.assign(global_seed_generator().state)
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, generator)
+
+
 @contextlib.contextmanager
 def patched(module: Any, **replacements: Any) -> Iterator[None]:
     """Replaces names of a module of Keras for a while."""
@@ -268,6 +294,19 @@ def patched(module: Any, **replacements: Any) -> Iterator[None]:
     finally:
         for name, original in originals.items():
             setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def python_draws_by_keras() -> Iterator[list[tuple[int, int]]]:
+    """The bounds of each draw that Keras makes from Python's global generator inside the block, to seed layers and initializers."""
+    bounds: list[tuple[int, int]] = []
+
+    def randint(low: int, high: int) -> int:
+        bounds.append((low, high))
+        return random.randint(low, high)
+
+    with patched(seed_generator, python_random=types.SimpleNamespace(randint=randint)):
+        yield bounds
 
 
 @contextlib.contextmanager

@@ -2,25 +2,24 @@
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from . import _keras
 from ._errors import CaptureError
-
-_KERAS_SEED_RANGE = (1, int(1e9))
-_MAX_KERAS_SEEDS = 10_000
 
 
 @contextlib.contextmanager
 def refuse_frozen_draws(step_name: str) -> Iterator[None]:
     """Raises `CaptureError` if the block draws from NumPy's or Python's global generator: a compiled step would repeat that draw."""
     numpy_before, python_before = _numpy_state(), random.getstate()
-    yield
+    with _keras.python_draws_by_keras() as bounds:
+        yield
     if _numpy_state() != numpy_before:
         raise CaptureError(_message(step_name, "numpy.random"))
-    if random.getstate() != python_before and not _only_keras_drew(python_before):
+    if random.getstate() != _state_after(python_before, bounds):
         raise CaptureError(_message(step_name, "Python's random module"))
 
 
@@ -29,15 +28,13 @@ def _numpy_state() -> tuple[Any, ...]:
     return (kind, bytes(keys), *rest)
 
 
-def _only_keras_drew(before: tuple[Any, ...]) -> bool:
-    """Whether Python's generator moved only as Keras moves it, to seed the layers and initializers that a step builds."""
-    replay, now = random.Random(), random.getstate()
+def _state_after(before: tuple[Any, ...], bounds: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """Where Python's generator is after Keras alone has drawn from it."""
+    replay = random.Random()
     replay.setstate(before)
-    for _ in range(_MAX_KERAS_SEEDS):
-        replay.randint(*_KERAS_SEED_RANGE)
-        if replay.getstate() == now:
-            return True
-    return False
+    for low, high in bounds:
+        replay.randint(low, high)
+    return replay.getstate()
 
 
 def _message(step_name: str, generator: str) -> str:

@@ -87,6 +87,8 @@ class Reach:
             return
         for free, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             self._visit(free, _content(cell), Place(free, cell, None))
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._visit(f"a default of {function.__name__}", default, None)
         for used in _names(function.__code__):
             self._mentioned.add(used)
             if used in function.__globals__:

@@ -77,7 +77,9 @@ class Step:
         self._variables: dict[int, keras.Variable] = {}
         self._metrics: dict[int, keras.metrics.Metric] = {}
         self._optimizers: dict[int, keras.optimizers.Optimizer] = {}
+        self._without_gradient: set[int] = set()
         self._num_traces = 0
+        self._global_seed_generator: keras.random.SeedGenerator | None = None
         self._num_runs: dict[Signature, int] = {}
         functools.update_wrapper(self, function)
 
@@ -213,6 +215,8 @@ class Step:
         return bound.args
 
     def _run(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, list[Tensor]]:
+        if self._global_seed_generator is not None:
+            _keras.keep_global_seed_generator(self._global_seed_generator)
         signature, tensors = _signature(args, role)
         self._num_runs[signature] = self._num_runs.get(signature, 0) + 1
         if self._compile is False:
@@ -253,6 +257,9 @@ class Step:
     def _learn(self, variables: Sequence[keras.Variable], layout: LogLayout) -> None:
         self._variables.update((id(v), v) for v in variables if id(v) not in self._variables)
         self._metrics.update((id(m), m) for m in layout.metrics)
+        generator = _keras.global_seed_generator_if_any()
+        if generator is not None and id(generator.state) in self._variables:
+            self._global_seed_generator = generator
 
     def _as_flat_function(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, Callable[[Sequence[Tensor]], list[Tensor]]]:
         """The step as a function from flat tensors to flat tensors; the layout is filled when the function runs."""
@@ -268,14 +275,19 @@ class Step:
 
         return layout, function
 
-    def _check_update(self, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
+    def _check_update(self, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> bool:
+        """Checks an update, and answers whether it has been warned before of the variables in it that have no gradient."""
         check_update(self.__name__, optimizer, gradients, variables)
         self._optimizers[id(optimizer)] = optimizer
+        missing = {id(v) for g, v in zip(gradients, variables, strict=True) if g is None}
+        is_warned = bool(missing) and missing <= self._without_gradient
+        self._without_gradient |= missing
+        return is_warned
 
     def _warn_once(self, message: str, *, key: str) -> None:
         if key not in self._warned_about:
             self._warned_about.add(key)
-            warnings.warn(message, TrainStepWarning, stacklevel=3)
+            warnings.warn(message, TrainStepWarning, stacklevel=4)
 
 
 def check_update(name: str, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:

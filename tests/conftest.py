@@ -13,9 +13,9 @@ import pytest
 os.environ.setdefault("TRAINSTEP_INDUCTOR", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras  # noqa: E402 - reads the environment
+import keras
 
-import trainstep as ts  # noqa: E402 - reads the environment
+import trainstep as ts
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +47,6 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
         else:
             outputs = tensors_only(*(keras.ops.convert_to_tensor(array) for array in arrays))
         remaining = iter(outputs)
-        return keras.tree.map_structure(
-            lambda has: keras.ops.convert_to_numpy(next(remaining)) if has else None, has_value[0]
-        )
+        return keras.tree.map_structure(lambda has: keras.ops.convert_to_numpy(next(remaining)) if has else None, has_value[0])
 
     return run_function

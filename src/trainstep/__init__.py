@@ -12,5 +12,6 @@ from ._step import step as step
 from ._tape import GradientTape as GradientTape
 from ._tape import grad as grad
 from ._tape import value_and_grad as value_and_grad
+from ._trainer import Trainer as Trainer
 
 __version__ = "0.1.0"

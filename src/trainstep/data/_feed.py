@@ -1,0 +1,107 @@
+"""Which batches make an epoch."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import final
+
+from .._errors import DataError
+from ._abstract import AbstractSource, Batch
+
+
+class AbstractFeed(ABC):
+    """Hands out the batches of one epoch after another."""
+
+    num_steps: int | None
+    """Batches in an epoch; `None` where only the end will tell."""
+
+    @abstractmethod
+    def look_ahead(self, epoch: int) -> Batch:
+        """The first batch that `epoch`, the first one, will give; it is not lost. Raises `DataError` if there is none."""
+
+    @abstractmethod
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of this epoch. Raises `DataError` where the data have run out."""
+
+
+@final
+class FreshPasses(AbstractFeed):
+    """Each epoch is a new pass over the source, or its first `max_steps` batches."""
+
+    def __init__(self, source: AbstractSource, *, max_steps: int | None, argument: str):
+        self._passes = _Passes(source, argument)
+        self._max_steps = max_steps
+        self.num_steps = min((n for n in (source.num_batches, max_steps) if n is not None), default=None)
+
+    def look_ahead(self, epoch: int) -> Batch:
+        return self._passes.look_ahead(epoch, epoch)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        return itertools.islice(self._passes.open(epoch, epoch), self._max_steps)
+
+
+@final
+class GoingOn(AbstractFeed):
+    """Every epoch has `num_steps` batches; it goes on where the last one stopped, into the next pass where one ends.
+
+    Exactly the batches that are used are drawn from the source.
+    """
+
+    def __init__(self, source: AbstractSource, *, num_steps: int, argument: str):
+        self._passes = _Passes(source, argument)
+        self._num_passes = 0
+        self._running: Iterator[Batch] = iter(())
+        self.num_steps = num_steps
+
+    def look_ahead(self, epoch: int) -> Batch:
+        return self._passes.look_ahead(self._num_passes, epoch)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        for _ in range(self.num_steps or 0):
+            try:
+                batch = next(self._running)
+            except StopIteration:
+                self._running = self._passes.open(self._num_passes, epoch)
+                self._num_passes += 1
+                batch = next(self._running)
+            yield batch
+
+
+@final
+class _Passes:
+    """Opens pass after pass over a source, and says clearly when there are no more."""
+
+    def __init__(self, source: AbstractSource, argument: str):
+        self._source = source
+        self._argument = argument
+        self._num_opened = 0
+        self._ahead: list[Iterator[Batch]] = []
+
+    def look_ahead(self, pass_index: int, epoch: int) -> Batch:
+        if not self._ahead:
+            self._ahead.append(self._open(pass_index, epoch))
+        batches = self._ahead.pop()
+        first = next(batches)
+        self._ahead.append(itertools.chain([first], batches))
+        return first
+
+    def open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
+        """The batches of a pass, of which there is at least one."""
+        return self._ahead.pop() if self._ahead else self._open(pass_index, epoch)
+
+    def _open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
+        if self._num_opened and not self._source.is_repeatable:
+            raise DataError(
+                f"In epoch {epoch + 1}, `{self._argument}` has run dry: {self._source.kind} gives its batches only once. "
+                "Pass a function that returns a fresh one for every pass, or make it longer and say with steps "
+                "(`steps_per_epoch`, `validation_steps`) how many of its batches make an epoch."
+            )
+        batches = self._source.batches(pass_index)
+        self._num_opened += 1
+        try:
+            first = next(batches)
+        except StopIteration:
+            raise DataError(
+                f"In epoch {epoch + 1}, `{self._argument}` gives no batches: {self._source.kind} is empty, or has been used up."
+            ) from None
+        return itertools.chain([first], batches)

@@ -1,0 +1,69 @@
+"""The PyTorch room."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from .._abstract import AbstractBackend, Tensor
+from . import _devices, _private, _program
+from ._program import TorchProgram
+from ._tape import TorchRecorder
+
+
+@final
+class TorchBackend(AbstractBackend):
+    """PyTorch: autograd is the tape, a step is captured as one graph of ATen operations, and Inductor compiles it."""
+
+    name = "torch"
+
+    def new_recorder(self, *, persistent: bool) -> TorchRecorder:
+        """A recorder for one tape; persistent or not, autograd keeps what it recorded as long as it is asked to."""
+        return TorchRecorder()
+
+    def capture(
+        self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str
+    ) -> TorchProgram:
+        """Captures the function as one program.
+
+        Raises `CaptureError` where it needs the value of a tensor.
+        """
+        return _program.capture(function, batch, name=name)
+
+    def run_eagerly(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the function once, drawing the same random numbers as a captured program."""
+        return _program.run_eagerly(function, batch)
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether this is a `torch.Tensor`."""
+        return isinstance(value, torch.Tensor)
+
+    def is_concrete(self, value: Tensor) -> bool:
+        """Whether the tensor's value may be looked at: not while it is the result of a captured operation."""
+        return not value.is_meta and not _private.is_captured(value)
+
+    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
+        """A tensor on the device."""
+        return _devices.to_tensor(array)
+
+    def to_numpy(self, tensor: Tensor) -> np.ndarray:
+        """The tensor's values on the host."""
+        return _devices.to_numpy(tensor)
+
+    def synchronize(self) -> None:
+        """Waits for the accelerator, if there is one."""
+        _devices.synchronize()
+
+    def devices(self) -> list[str]:
+        """The devices that a step may run on."""
+        return _devices.devices()
+
+    def compiler(self) -> str:
+        """What compiles captured steps."""
+        return _devices.compiler()
+
+
+def create() -> TorchBackend:
+    """The backend of this process."""
+    return TorchBackend()

@@ -1,0 +1,59 @@
+"""Arrays to the device and back, and what the devices are."""
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from . import _inductor, _private
+
+_WITHOUT_TORCH_DTYPE = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+
+
+def to_tensor(array: np.ndarray | torch.Tensor) -> torch.Tensor:
+    """A tensor on Keras' device. An array is copied: whoever owns it may go on to change it in place.
+
+    float64 becomes `floatx`, and uint16, uint32 and uint64, which PyTorch hardly knows, the next larger signed integer.
+    """
+    if isinstance(array, torch.Tensor):
+        return array.to(_private.device())
+    array = np.asarray(array)
+    if array.dtype == np.float64:
+        return torch.tensor(array, dtype=_private.torch_dtype(None), device=_private.device())
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.tensor(array.astype(np.float32), dtype=torch.bfloat16, device=_private.device())
+    replacement = _WITHOUT_TORCH_DTYPE.get(array.dtype.name)
+    return torch.tensor(array.astype(replacement) if replacement else array, device=_private.device())
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor's values on the host; bfloat16, which NumPy does not know, as float32."""
+    tensor = tensor.detach().cpu()
+    return np.asarray(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
+
+
+def synchronize() -> None:
+    """Waits for the accelerator; a CPU has done its work when the call returns."""
+    if torch.accelerator.is_available() and _private.device().type != "cpu":
+        torch.accelerator.synchronize()
+
+
+def devices() -> list[str]:
+    """The devices that a step may run on."""
+    cpu = f"cpu ({torch.get_num_threads()} threads)"
+    if _private.device().type == "cpu":
+        return [cpu]
+    kind = _private.device().type
+    names = [f"{kind}:{i} ({_name(kind, i)})" for i in range(torch.accelerator.device_count())]
+    return [*names, cpu]
+
+
+def compiler() -> str:
+    """What compiles captured steps."""
+    obstacle = _inductor.compiler_obstacle()
+    if obstacle is None:
+        return f"PyTorch {torch.__version__} Inductor with the C++ compiler {_private.find_cpp_compiler()}"
+    return f"none ({obstacle}): steps run as captured graphs; install g++, or set CXX, for compiled ones"
+
+
+def _name(kind: str, index: int) -> str:
+    return torch.cuda.get_device_name(index) if kind == "cuda" else kind

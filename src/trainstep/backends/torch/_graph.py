@@ -1,0 +1,71 @@
+"""What is done to a captured graph before it runs: variables become inputs, and what cannot be repeated is refused."""
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ..._errors import CaptureError
+
+
+def lifted(captured: GraphModule, state: Sequence[torch.Tensor], is_input_changed: Sequence[bool]) -> GraphModule:
+    """The graph with the tensors of `state`, constants until now, as its first inputs.
+
+    Inputs that the step changes in place are copied first, since they belong to the caller.
+    """
+    graph = captured.graph
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    uses = _uses_of_constants(captured)
+    first = next(iter(graph.nodes))
+    for number, tensor in enumerate(state):
+        with graph.inserting_before(first):
+            placeholder = graph.placeholder(f"state_{number}")
+        for node in uses.get(id(tensor), ()):
+            node.replace_all_uses_with(placeholder)
+            graph.erase_node(node)
+    for node, is_changed in zip(inputs, is_input_changed, strict=True):
+        if is_changed:
+            _copy_first(graph, node)
+    graph.eliminate_dead_code()
+    return GraphModule(captured, graph)
+
+
+def check_shapes(graph: GraphModule, name: str) -> None:
+    """Raises `CaptureError` if a shape in the program depends on values: it would stay what it was when the step was captured."""
+    for node in graph.graph.nodes:
+        if _has_dynamic_shape(node):
+            raise CaptureError(
+                f"The step {name!r} uses `{node.target}`, whose result has a shape that depends on the values of a tensor (as in "
+                "`x[mask]`, `nonzero` or `unique`). A compiled step has fixed shapes: use `keras.ops.where(mask, x, 0)` or multiply "
+                "by the mask; or run the step operation by operation with `@ts.step(compile=False)`. No variable has been changed."
+            )
+
+
+def _uses_of_constants(captured: GraphModule) -> dict[int, list[Node]]:
+    uses: dict[int, list[Node]] = {}
+    for node in captured.graph.nodes:
+        if node.op == "get_attr":
+            uses.setdefault(id(getattr(captured, node.target)), []).append(node)
+    return uses
+
+
+def _copy_first(graph: torch.fx.Graph, node: Node) -> None:
+    after_inputs = next(n for n in graph.nodes if n.op != "placeholder")
+    with graph.inserting_before(after_inputs):
+        copy = graph.call_function(torch.ops.aten.clone.default, (node,))
+    node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
+
+
+def _has_dynamic_shape(node: Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.dynamic_output_shape not in tags:
+        return False
+    if node.target is not torch.ops.aten.index.Tensor:
+        return True
+    indices = node.args[1]
+    return any(isinstance(i, Node) and _dtype(i) in (torch.bool, torch.uint8) for i in indices)  # type: ignore[union-attr]
+
+
+def _dtype(node: Node) -> torch.dtype | None:
+    value = node.meta.get("val", node.meta.get("tensor_meta"))
+    return getattr(value, "dtype", None)

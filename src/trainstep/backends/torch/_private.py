@@ -1,0 +1,97 @@
+"""The only door of this room to names that PyTorch, or Keras' PyTorch part, does not document. Each has its reason."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from keras.src.backend.torch import core as core
+from keras.src.backend.torch import random as random
+from keras.src.random import seed_generator
+from torch.autograd.graph import Node
+from torch.fx.experimental import proxy_tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# `core` and `random` hold the functions that a step replaces while it runs; Keras calls them through these modules only.
+
+
+def sequence_number(node: Node) -> int:
+    """When a node of autograd's graph was recorded, in this thread's count. Nothing public tells the order of nodes."""
+    return node._sequence_nr()  # noqa: SLF001
+
+
+def next_sequence_number() -> int:
+    """The number that the next recorded node will get. The public way, to record a node and look, would enter a captured graph."""
+    return torch._C._autograd._get_sequence_nr()  # noqa: SLF001
+
+
+class DispatchMode(TorchDispatchMode):
+    """A block that sees every ATen operation. PyTorch's own guide to extending it names this class, in a private module."""
+
+
+def written_arguments(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments that an operator updates in place, tensors or lists of them; its schema has no public name."""
+    written = [(i, a.name) for i, a in enumerate(operator._schema.arguments) if a.alias_info and a.alias_info.is_write]  # noqa: SLF001
+    return [args[i] if i < len(args) else kwargs.get(name) for i, name in written]
+
+
+def capture_graph(function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """Runs a function on real tensors and records every ATen operation. No public tracer sees through gradients and in-place updates."""
+    return proxy_tensor.make_fx(function)(*inputs)
+
+
+def outside_capture() -> contextlib.AbstractContextManager[Any]:
+    """What runs inside this block is not recorded by any capture in progress."""
+    return proxy_tensor.disable_proxy_modes_tracing()
+
+
+def is_capturing() -> bool:
+    """Whether operations are being recorded by `capture_graph`."""
+    return proxy_tensor.get_proxy_mode() is not None
+
+
+def is_captured(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the result of a recorded operation (or an input), and not a constant known for good."""
+    mode = proxy_tensor.get_proxy_mode()
+    if mode is None:
+        return False
+    slot = proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
+    return slot is not None and slot.constant is None
+
+
+def draws_symbolically() -> bool:
+    """Whether Keras is only working out shapes, on the "meta" device, where nothing is drawn."""
+    return str(core.get_device()) == "meta"
+
+
+def device() -> torch.device:
+    """Where Keras puts tensors now; its `device` scope has no public getter on PyTorch."""
+    return torch.device(core.get_device())
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """PyTorch's name of a dtype, as Keras chooses it (uint16 becomes int32, `None` floatx)."""
+    return core.to_torch_dtype(dtype)
+
+
+def draw_seed(seed: Any) -> torch.Tensor:
+    """The two numbers that a draw starts from, as a tensor; advances a seed generator. Keras exports only whole draws."""
+    return seed_generator.draw_seed(seed)
+
+
+def find_cpp_compiler() -> str:
+    """The C++ compiler that Inductor will use. Raises where there is none; the search itself has no public name."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    return get_cpp_compiler()
+
+
+def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """Compiles a captured graph by Inductor itself.
+
+    `torch.compile` would do it too, but its Dynamo checks every input at every call, about 270 microseconds a step, and gives up
+    silently after a number of programs. `fallback_random`: draws by PyTorch's own functions stay PyTorch's own numbers.
+    """
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(graph, list(inputs), config_patches={"fallback_random": True})  # type: ignore[return-value]

@@ -282,7 +282,7 @@ def test_gradients_have_the_shape_and_dtype_of_their_source(run: Run, dtype: str
 
     def gradient() -> Any:
         with ts.GradientTape() as tape:
-            loss = ops.sum(ops.cast(w, "float32") * np.ones((2, 3), "float32"))
+            loss = ops.sum(ops.cast(w, "float32") * ops.ones((2, 3)))
         answer = tape.gradient(loss, w)
         assert keras.backend.standardize_dtype(answer.dtype) == dtype
         return ops.cast(answer, "float32")

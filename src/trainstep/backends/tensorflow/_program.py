@@ -33,7 +33,7 @@ class TensorFlowProgram(AbstractProgram):
         self.capture_seconds = capture_seconds
         self._graph = graph
         self._captured_inputs = graph.captured_inputs
-        # Calling the graph itself binds arguments by name, packs results and looks for tapes, in Python: a third of a small step's time.
+        # Calling the graph itself binds arguments by name and looks for tapes, in Python: a third of a small step's time.
         self._call_flat = graph.inference_fn.call_flat
 
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:

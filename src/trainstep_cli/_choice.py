@@ -44,7 +44,7 @@ def activate(requested: str | None = None) -> str:
     if "keras" in sys.modules and sys.modules["keras"].config.backend() != backend:
         raise CommandError(f"Keras runs on {sys.modules['keras'].config.backend()} in this process already, so not on {backend}")
     os.environ["KERAS_BACKEND"] = backend
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow greets with several lines about the processor.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # Else TensorFlow describes the processor first.
     try:
         importlib.import_module("keras")
     except Exception as error:  # A broken installation fails in any way it likes.

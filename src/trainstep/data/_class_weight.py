@@ -46,7 +46,7 @@ def sample_weights(labels: Any, class_weight: Mapping[int, float]) -> np.ndarray
 def _classes(labels: Any) -> np.ndarray:
     if isinstance(labels, (dict, list, tuple)):
         raise DataError(f"`class_weight` needs one array of labels. Got {describe(labels)}: pass `sample_weight` instead.")
-    array = keras.ops.convert_to_numpy(labels)
+    array = np.asarray(keras.ops.convert_to_numpy(labels))
     if array.ndim == 2 and array.shape[1] > 1:
         return array.argmax(axis=1)
     classes = array.reshape(len(array), -1)

@@ -53,5 +53,5 @@ def draw_seed() -> Seed:
     python_state = random.getstate()
     generator = _keras.global_seed_generator()
     random.setstate(python_state)
-    state = keras.ops.convert_to_numpy(generator.next(ordered=False))
+    state = np.asarray(keras.ops.convert_to_numpy(generator.next(ordered=False)))
     return tuple(int(word) for word in state.astype(np.uint32))

@@ -1,7 +1,7 @@
 """Which source reads what the user gave. Frameworks' objects are known by the module of their class: nothing is imported."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from .. import backends
 from .._errors import DataError, describe
@@ -76,7 +76,7 @@ def _batch_source(x: Any, call: str) -> AbstractSource:
     if isinstance(x, Iterable) and not isinstance(x, (str, bytes)):
         return IterableSource(x)
     if callable(x):
-        return CallableSource(x, call=call)
+        return CallableSource(cast(Callable[[], Iterable[Any]], x), call=call)
     raise DataError(
         f"`{call}` needs arrays, a dataset, an iterable of batches, or a function that returns an iterator of batches. "
         f"Got {describe(x)}."

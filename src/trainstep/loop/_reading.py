@@ -1,6 +1,6 @@
 """Values of a step's logs, brought to the host when somebody looks."""
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -47,12 +47,12 @@ class LazyLogs(dict[str, Any]):
         self._read()
         return super().get(name, default)
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> Any:
         """Names and values."""
         self._read()
         return super().items()
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> Any:
         """The values."""
         self._read()
         return super().values()

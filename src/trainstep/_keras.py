@@ -42,6 +42,8 @@ def initialize(variable: Variable) -> None:
     """Gives a variable created in a `StatelessScope` its initial value; Keras does so only when the scope ends."""
     with suspended_stateless_scope():
         variable._deferred_initialize()  # noqa: SLF001
+    waiting = global_state.get_global_attribute("uninitialized_variables", [])
+    waiting[:] = [v for v in waiting if v is not variable]
 
 
 @contextlib.contextmanager
@@ -253,6 +255,28 @@ def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any],
         yield
     finally:
         base.apply = apply  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def unbuilt_loss_scaling() -> Iterator[list[keras.optimizers.LossScaleOptimizer]]:
+    """The loss scale optimizers whose `scale_loss` runs inside the block before they are built.
+
+    Keras then multiplies with the initial scale, a Python number, in place of the variable that `apply` adapts.
+    """
+    unbuilt: list[keras.optimizers.LossScaleOptimizer] = []
+    scale_loss = keras.optimizers.LossScaleOptimizer.scale_loss
+
+    @functools.wraps(scale_loss)
+    def noticed(optimizer: keras.optimizers.LossScaleOptimizer, loss: Any) -> Any:
+        if not optimizer.built:
+            unbuilt.append(optimizer)
+        return scale_loss(optimizer, loss)
+
+    keras.optimizers.LossScaleOptimizer.scale_loss = noticed
+    try:
+        yield unbuilt
+    finally:
+        keras.optimizers.LossScaleOptimizer.scale_loss = scale_loss
 
 
 # Random numbers

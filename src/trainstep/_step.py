@@ -166,8 +166,8 @@ class Step:
 
     @property
     def state(self) -> list[Tensor]:
-        """The present values of `variables`, for `stateless`."""
-        return [_keras.raw_value(variable) for variable in self.variables]
+        """Copies of the present values of `variables`, for `stateless`."""
+        return [keras.ops.copy(_keras.raw_value(variable)) for variable in self.variables]
 
     @property
     def num_traces(self) -> int:
@@ -247,9 +247,11 @@ class Step:
     def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
         layout, function = self._as_flat_function(args, role)
         baked = BakedValues(self._function)
-        with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__):
+        with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__), _keras.unbuilt_loss_scaling() as unbuilt:
             program = backends.active().capture(function, tensors, name=self.__name__)
         self._num_traces += 1
+        if unbuilt:
+            return self._capture(tensors, args, role)  # Now that they are built, their scale is a variable.
         baked.forget_changed()
         self._learn(program.variables, layout)
         return _Captured(program, layout, baked)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
 from . import _devices, _program
+from ._control_flow import branches_taken_in_python
 from ._tape import JaxRecorder
 
 
@@ -26,7 +27,8 @@ class JaxBackend(AbstractBackend):
         return _program.capture(function, batch, name=name)
 
     def run_eagerly(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor]) -> list[Tensor]:
-        return function(batch)
+        with branches_taken_in_python():
+            return function(batch)
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, jax.Array)

@@ -4,13 +4,14 @@ Supported: JAX 0.9 and 0.10. The hooks of a trace changed between the two; the d
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 from jax._src import api_util, core, source_info_util
 from jax._src import linear_util as lu
 from jax._src.interpreters import partial_eval
+from keras.src.backend.jax import core as keras_jax
 
 # A tape has to see every operation while values stay concrete. JAX offers that to transformations alone, through the current
 # trace: there is no public hook.
@@ -65,7 +66,23 @@ def new_input(trace: Any, value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def outside_capture() -> Any:
+def outside_capture() -> Iterator[None]:
     """Runs operations for real in the middle of a capture. `jax.ensure_compile_time_eval` does not leave a tape's trace."""
     with set_current_trace(eval_trace):
         yield
+
+
+def original_cond() -> Callable[..., Any]:
+    """What `keras.ops.cond` calls on JAX."""
+    return keras_jax.cond
+
+
+@contextlib.contextmanager
+def replaced_cond(cond: Callable[..., Any]) -> Iterator[None]:
+    """Puts another function in its place for a while: Keras has no hook for branches that assign variables."""
+    original = keras_jax.cond
+    keras_jax.cond = cond
+    try:
+        yield
+    finally:
+        keras_jax.cond = original

@@ -1,7 +1,8 @@
 """A step captured as one jaxpr, whose variables became inputs while it was traced, and compiled with donated state."""
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import jax
@@ -10,9 +11,11 @@ import jax.numpy as jnp
 import keras
 
 from ... import _keras
-from ..._errors import CaptureError, needs_value_message
+from ..._errors import CaptureError, describe, needs_value_message
 from .._abstract import AbstractProgram, Tensor
 from . import _private
+from ._control_flow import branches_may_assign
+from ._tape import base_trace
 
 _VALUE_NEEDED = (
     jax.errors.ConcretizationTypeError,
@@ -30,6 +33,7 @@ class CapturingScope(keras.StatelessScope):
         super().__init__(collect_losses=True, initialize_variables=False)
         self._trace = trace
         self._is_notifying = False
+        self._branch_depth = 0
         self.variables: dict[int, keras.Variable] = {}
         self.inputs: dict[int, Any] = {}
 
@@ -46,8 +50,40 @@ class CapturingScope(keras.StatelessScope):
         return value
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
-        self.value_of(update[0])
-        super().add_update(update)
+        variable, value = update
+        if not self._branch_depth and base_trace() is not self._trace:
+            raise CaptureError(
+                f"On JAX a variable cannot be assigned inside the body of `keras.ops.scan`, `while_loop` or `map`, but {describe(variable)} is. "
+                "Hand its value through the loop as part of the carry, and assign it after the loop."
+            )
+        super().add_update((variable, jnp.asarray(value, dtype=self.value_of(variable).dtype)))
+
+    @contextlib.contextmanager
+    def branch(self) -> Iterator[None]:
+        """What is assigned inside the block is forgotten after it: `cond` hands it on."""
+        before = dict(self.state_mapping)
+        self._branch_depth += 1
+        try:
+            yield
+        finally:
+            self._branch_depth -= 1
+            self.state_mapping = {key: before.get(key, self.inputs.get(key)) for key in self.state_mapping if key in self.inputs}
+
+    def written_by(self, branch: Callable[[], Any]) -> dict[int, keras.Variable]:
+        """The variables that a branch assigns, by running its Python code once on placeholders."""
+        written: dict[int, keras.Variable] = {}
+
+        def run() -> Any:
+            with self.branch():
+                before = dict(self.state_mapping)
+                result = branch()
+                for key, value in self.state_mapping.items():
+                    if value is not before.get(key, self.inputs[key]):
+                        written[key] = self.variables[key]
+            return result
+
+        jax.eval_shape(run)
+        return written
 
     def value_of(self, variable: keras.Variable) -> Any:
         """The variable's present value in the traced function."""
@@ -55,7 +91,7 @@ class CapturingScope(keras.StatelessScope):
             if not _keras.is_initialized(variable):
                 with _private.outside_capture():
                     _keras.initialize(variable)
-            tracer = _private.new_input(self._trace, _keras.raw_value(variable))
+            tracer = _private.new_input(self._trace, _strongly_typed(variable))
             self.variables[id(variable)] = variable
             self.inputs[id(variable)] = self.state_mapping[id(variable)] = tracer
         return self.state_mapping[id(variable)]
@@ -113,6 +149,7 @@ def capture(function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequenc
         with (
             scope,
             _keras.unseeded_draws_allowed(),
+            branches_may_assign(scope),
             _keras.variables_created_within(_Outside),
             _keras.on_variable_use(lambda variable: _keras.complete_stateless_scope(variable, scope.value_of)),
         ):
@@ -147,6 +184,16 @@ def _as_function(
 
     assert len(jaxpr.in_avals) == num_inputs + len(variables)
     return step
+
+
+def _strongly_typed(variable: keras.Variable) -> jax.Array:
+    """The variable's value. `keras.Variable(1.0)` is weakly typed until it is assigned; XLA would compile once for each kind."""
+    value = _keras.raw_value(variable)
+    if value.weak_type:
+        with _private.outside_capture():
+            value = jnp.asarray(value, dtype=value.dtype)
+        _keras.set_raw_value(variable, value)
+    return value
 
 
 def _distinct(donated: list[Any], read_only: Sequence[Any], batch: Sequence[Any]) -> list[Any]:

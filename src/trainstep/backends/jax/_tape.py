@@ -102,13 +102,14 @@ class JaxRecorder(AbstractRecorder):
             tracked = self._is_recording and name not in _NOT_RECORDED
             positions = [i for i, x in enumerate(args) if tracked and id(x) in self._followed and _is_float(x)]
             if not positions:
-                return operation(*args)
+                return _apart_from(args, operation(*args))
             of_tracked = _with_others_fixed(operation, args, positions)
             inputs = [args[i] for i in positions]
             if name in _NOT_REVERSIBLE:
                 outputs, pullback = of_tracked(*inputs), _refusing_pullback(_NOT_REVERSIBLE[name])
             else:
                 outputs, pullback = jax.vjp(of_tracked, *inputs)
+            outputs = _apart_from(args, outputs)
         several = isinstance(outputs, (list, tuple))
         flat = list(outputs) if several else [outputs]
         self._followed.update((id(x), x) for x in flat)
@@ -126,7 +127,7 @@ class JaxRecorder(AbstractRecorder):
         if any(value is x for x in known):
             return
         if id(value) in self._followed:
-            with _private.set_current_trace(_base_trace()):
+            with _private.set_current_trace(base_trace()):
                 value = jnp.array(value, copy=True)
             _keras.replace_current_raw_value(variable, value)
         known.append(value)
@@ -205,11 +206,19 @@ class RecordingTrace(_private.Trace):
         return self.recorder.run(lambda *xs: _private.bind_custom(primitive, (fun, fwd, bwd), xs, params), args, self.parent)
 
 
-def _base_trace() -> Any:
+def base_trace() -> Any:
+    """The current trace without the tapes."""
     trace = _private.current_trace()
     while isinstance(trace, RecordingTrace):
         trace = trace.parent
     return trace
+
+
+def _apart_from(inputs: Sequence[Any], outputs: Any) -> Any:
+    """The outputs under identities of their own: an operation that does nothing (`stop_gradient`) may hand its input through."""
+    if isinstance(outputs, (list, tuple)):
+        return [_apart_from(inputs, x) for x in outputs]
+    return jnp.array(outputs, copy=True) if any(outputs is x for x in inputs) else outputs
 
 
 def _with_others_fixed(operation: Callable[..., Any], args: Sequence[Any], positions: Sequence[int]) -> Callable[..., Any]:

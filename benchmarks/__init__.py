@@ -1,0 +1,1 @@
+"""Speed of trainstep against its peers: `python -m benchmarks` runs everything and prints the table."""

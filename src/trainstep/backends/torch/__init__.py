@@ -22,9 +22,7 @@ class TorchBackend(AbstractBackend):
         """A recorder for one tape; persistent or not, autograd keeps what it recorded as long as it is asked to."""
         return TorchRecorder()
 
-    def capture(
-        self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str
-    ) -> TorchProgram:
+    def capture(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str) -> TorchProgram:
         """Captures the function as one program.
 
         Raises `CaptureError` where it needs the value of a tensor.

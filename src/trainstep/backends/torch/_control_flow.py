@@ -18,22 +18,22 @@ from ._writes import Writes
 Branch = Callable[[], Any]
 
 
-def captured_control_flow(varies: Callable[[torch.Tensor], bool]) -> contextlib.AbstractContextManager[None]:
-    """Inside the block `cond` and `switch` on a tensor that `varies` run every branch, and then select."""
+def captured_control_flow() -> contextlib.AbstractContextManager[None]:
+    """Inside the block `cond` and `switch` on a captured tensor run every branch, and then select."""
     core = _private.core
     return _keras.patched(
         core,
-        cond=functools.partial(_cond, core.cond, varies),
-        switch=functools.partial(_switch, varies),
-        while_loop=functools.partial(_while_loop, core.while_loop, varies),
+        cond=functools.partial(_cond, core.cond),
+        switch=_switch,
+        while_loop=functools.partial(_while_loop, core.while_loop),
     )
 
 
-def _cond(original: Callable[..., Any], varies: Callable[[torch.Tensor], bool], pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
+def _cond(original: Callable[..., Any], pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     if _private.draws_symbolically() or isinstance(pred, bool):
         return original(pred, true_fn, false_fn)
     pred = keras.ops.convert_to_tensor(pred)
-    if not varies(pred):
+    if not _private.is_captured(pred):
         return original(pred, true_fn, false_fn)
     pred = pred.detach().bool().reshape(())
     when_true, assigned_when_true = _run_branch(true_fn, pred)
@@ -42,9 +42,9 @@ def _cond(original: Callable[..., Any], varies: Callable[[torch.Tensor], bool], 
     return _select(pred, when_true, when_false)
 
 
-def _switch(varies: Callable[[torch.Tensor], bool], index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def _switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     index = torch.clamp(_private.core.convert_to_tensor(index, "int32"), 0, len(branches) - 1)
-    if not varies(index):
+    if not _private.is_captured(index):
         return branches[int(index)](*operands)
     *earlier, last = [functools.partial(branch, *operands) for branch in branches]
     chosen = last
@@ -55,7 +55,6 @@ def _switch(varies: Callable[[torch.Tensor], bool], index: Any, branches: Sequen
 
 def _while_loop(
     original: Callable[..., Any],
-    varies: Callable[[torch.Tensor], bool],
     cond: Callable[..., Any],
     body: Callable[..., Any],
     loop_vars: Any,
@@ -65,10 +64,10 @@ def _while_loop(
 
     def known(*values: Any) -> Any:
         answer = cond(*values)
-        if isinstance(answer, torch.Tensor) and varies(answer):
+        if isinstance(answer, torch.Tensor) and _private.is_captured(answer):
             raise CaptureError(
-                "`keras.ops.while_loop` was given a condition that depends on the values of tensors; a step compiled by PyTorch must know "
-                "how often a loop runs. Use `keras.ops.scan` or `keras.ops.fori_loop` with a fixed length (select with "
+                "`keras.ops.while_loop` was given a condition that depends on the values of tensors; a step compiled by PyTorch "
+                "must know how often a loop runs. Use `keras.ops.scan` or `keras.ops.fori_loop` with a fixed length (select with "
                 "`keras.ops.where` what has stopped changing), or run this step with `@ts.step(compile=False)`."
             )
         return answer

@@ -17,9 +17,9 @@ def lifted(captured: GraphModule, state: Sequence[torch.Tensor], is_input_change
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     uses = _uses_of_constants(captured)
     first = next(iter(graph.nodes))
-    for number, tensor in enumerate(state):
-        with graph.inserting_before(first):
-            placeholder = graph.placeholder(f"state_{number}")
+    with graph.inserting_before(first):
+        placeholders = [graph.placeholder(f"state_{number}") for number, _ in enumerate(state)]
+    for placeholder, tensor in zip(placeholders, state, strict=True):
         for node in uses.get(id(tensor), ()):
             node.replace_all_uses_with(placeholder)
             graph.erase_node(node)
@@ -36,8 +36,9 @@ def check_shapes(graph: GraphModule, name: str) -> None:
         if _has_dynamic_shape(node):
             raise CaptureError(
                 f"The step {name!r} uses `{node.target}`, whose result has a shape that depends on the values of a tensor (as in "
-                "`x[mask]`, `nonzero` or `unique`). A compiled step has fixed shapes: use `keras.ops.where(mask, x, 0)` or multiply "
-                "by the mask; or run the step operation by operation with `@ts.step(compile=False)`. No variable has been changed."
+                "`x[mask]`, `nonzero` or `unique`). A compiled step has fixed shapes: use `keras.ops.where(mask, x, 0)` or "
+                "multiply by the mask; or run the step operation by operation with `@ts.step(compile=False)`. "
+                "No variable has been changed."
             )
 
 

@@ -28,29 +28,31 @@ class ValueNeeded(Exception):
 
 @final
 class ValueGuard(TorchFunctionMode):
-    """Raises `ValueNeeded` when Python asks for the value of a tensor that the program will compute anew at each run.
-
-    Args:
-        is_state: Whether a tensor is the value of a variable, which no recorded operation need have made.
-    """
-
-    def __init__(self, is_state: Callable[[torch.Tensor], bool]):
-        super().__init__()
-        self._is_state = is_state
+    """Raises `ValueNeeded` when Python asks for the value of a tensor that the program will compute anew at each run."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Passes everything on but questions for a value; a printed tensor says what it is."""
-        tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        if tensor is not None and (func in _QUESTIONS or func in _PRINTERS) and self._varies(tensor):
+        kwargs = kwargs or {}
+        if func in _WITH_ALPHA and _is_captured(kwargs.get("alpha")):
+            return _WITH_ALPHA[func](*args, kwargs["alpha"])
+        if (func in _QUESTIONS or func in _PRINTERS) and args and _is_captured(args[0]):
+            shape = tuple(args[0].shape)
             if func in _PRINTERS and not any(args[1:]):
-                return f"<captured tensor of shape {tuple(tensor.shape)}, {tensor.dtype}>"
-            raise ValueNeeded(f"{_QUESTIONS.get(func, 'item')} of a tensor of shape {tuple(tensor.shape)}")
-        return func(*args, **(kwargs or {}))
+                return f"<captured tensor of shape {shape}, {args[0].dtype}>"
+            raise ValueNeeded(f"{_QUESTIONS.get(func, 'item')} of a tensor of shape {shape}")
+        return func(*args, **kwargs)
 
-    def _varies(self, tensor: torch.Tensor) -> bool:
-        return self._is_state(tensor) or is_captured(tensor)
 
+def _is_captured(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and is_captured(value)
+
+
+_WITH_ALPHA: Mapping[Callable[..., Any], Callable[..., Any]] = {
+    torch._foreach_add_: lambda sums, terms, alpha: torch._foreach_add_(sums, torch._foreach_mul(terms, alpha)),  # noqa: SLF001
+    torch._foreach_add: lambda sums, terms, alpha: torch._foreach_add(sums, torch._foreach_mul(terms, alpha)),  # noqa: SLF001
+}
+"""Operations that take the value of `alpha` for themselves: Keras' SGD gives them a learning rate that is a tensor."""
 
 _PRINTERS = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})

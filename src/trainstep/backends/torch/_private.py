@@ -1,16 +1,20 @@
 """The only door of this room to names that PyTorch, or Keras' PyTorch part, does not document. Each has its reason."""
 
 import contextlib
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from keras.src.backend.torch import core as core
 from keras.src.backend.torch import random as random
+from keras.src.backend.torch.optimizers import torch_nadam
 from keras.src.random import seed_generator
 from torch.autograd.graph import Node
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from ... import _keras
 
 # `core` and `random` hold the functions that a step replaces while it runs; Keras calls them through these modules only.
 
@@ -36,7 +40,10 @@ def written_arguments(operator: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def capture_graph(function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """Runs a function on real tensors and records every ATen operation. No public tracer sees through gradients and in-place updates."""
+    """Runs a function on real tensors and records every ATen operation.
+
+    No public tracer sees through gradients and in-place updates.
+    """
     return proxy_tensor.make_fx(function)(*inputs)
 
 
@@ -48,6 +55,22 @@ def outside_capture() -> contextlib.AbstractContextManager[Any]:
 def is_capturing() -> bool:
     """Whether operations are being recorded by `capture_graph`."""
     return proxy_tensor.get_proxy_mode() is not None
+
+
+def record_as_state(tensor: torch.Tensor) -> None:
+    """Makes a tensor known to the capture as something that changes from run to run.
+
+    A tensor that the capture does not know counts as a constant, and so does what is computed from it: `if` would be answered.
+    """
+    mode = proxy_tensor.get_proxy_mode()
+    if mode is not None and proxy_tensor.get_proxy_slot(tensor, mode.tracer, None) is None:
+        node = mode.tracer.create_arg(tensor)
+        proxy_tensor.track_tensor(tensor, torch.fx.Proxy(node, mode.tracer), constant=None, tracer=mode.tracer)
+
+
+def optimizers_without_numpy() -> contextlib.AbstractContextManager[None]:
+    """Keras' Nadam divides by numbers that it takes from tensors by way of NumPy; inside the block it divides by the tensors."""
+    return _keras.patched(torch_nadam, core=types.SimpleNamespace(convert_to_numpy=lambda tensor: tensor))
 
 
 def is_captured(tensor: torch.Tensor) -> bool:

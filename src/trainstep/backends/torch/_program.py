@@ -15,6 +15,7 @@ from . import _graph, _inductor, _private
 from ._control_flow import captured_control_flow
 from ._guard import ValueGuard, ValueNeeded
 from ._random import same_draws
+from ._saved import mutation_allowed
 from ._writes import Writes, memory_of
 
 Step = Callable[[Sequence[Tensor]], list[Tensor]]
@@ -84,22 +85,20 @@ def capture(step: Step, batch: Sequence[Tensor], *, name: str) -> TorchProgram:
 def run_eagerly(step: Step, batch: Sequence[Tensor]) -> list[Tensor]:
     """Runs `step` operation by operation, in the surroundings that a captured step has."""
     variables: dict[int, keras.Variable] = {}
-    with torch.no_grad(), same_draws(), _mutation_of_saved_values_allowed():
+    with torch.no_grad(), same_draws(), mutation_allowed():
         with _keras.on_variable_use(lambda variable: variables.setdefault(id(variable), variable)):
             outputs = step([tensor.detach() for tensor in batch])
         return _own(outputs, list(variables.values()), batch)
 
 
 def _run_captured(step: Step, inputs: Sequence[torch.Tensor], memory: "_Memory", writes: Writes) -> list[torch.Tensor]:
-    def varies(tensor: torch.Tensor) -> bool:
-        return memory.holds(tensor) or _private.is_captured(tensor)
-
     with (
         same_draws(),
-        captured_control_flow(varies),
-        _mutation_of_saved_values_allowed(),
+        captured_control_flow(),
+        _private.optimizers_without_numpy(),
+        mutation_allowed(),
         _keras.variables_created_within(_private.outside_capture),
-        ValueGuard(memory.holds),
+        ValueGuard(),
         writes,
     ):
         return _own(step(inputs), memory.variables, inputs)
@@ -118,17 +117,12 @@ class _Memory:
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[keras.Variable, torch.Tensor, torch.Tensor]] = {}
-        self._raw: set[int] = set()
         self._block = contextlib.ExitStack()
 
     @property
     def variables(self) -> list[keras.Variable]:
         """The variables that were used, in the order of first use."""
         return [variable for variable, *_ in self._before.values()]
-
-    def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is the value of a variable that was used."""
-        return id(tensor) in self._raw
 
     def __enter__(self) -> "_Memory":
         self._block.enter_context(_keras.on_variable_use(self._remember))
@@ -142,34 +136,15 @@ class _Memory:
             raw.copy_(value)
 
     def _remember(self, variable: keras.Variable) -> None:
-        if id(variable) in self._before or not _keras.is_initialized(variable):
+        if not _keras.is_initialized(variable):
             return
         raw = _keras.raw_value(variable)
+        _private.record_as_state(raw)
+        if id(variable) in self._before:
+            return
         with _private.outside_capture():
             value = raw.detach().clone()
         self._before[id(variable)] = (variable, raw, value)
-        self._raw.add(id(raw))
-
-
-_has_allowed_mutation = False
-
-
-@contextlib.contextmanager
-def _mutation_of_saved_values_allowed() -> Iterator[None]:
-    """Keeps what autograd saved when a variable is updated in place, so that a gradient may be taken after an update too.
-
-    The block of PyTorch cannot be nested, so a step inside a step uses that of the outer one.
-    """
-    global _has_allowed_mutation
-    if _has_allowed_mutation:
-        yield
-        return
-    _has_allowed_mutation = True
-    try:
-        with torch.autograd.graph.allow_mutation_on_saved_tensors():
-            yield
-    finally:
-        _has_allowed_mutation = False
 
 
 @contextlib.contextmanager

@@ -157,7 +157,9 @@ torch.library.register_fake(
 
 def normal(shape: Sequence[int], mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None) -> torch.Tensor:
     """Normal numbers."""
-    return _normal(_private.draw_seed(seed), float(mean), float(stddev), list(shape), _private.torch_dtype(dtype), _private.device())
+    return _normal(
+        _private.draw_seed(seed), float(mean), float(stddev), list(shape), _private.torch_dtype(dtype), _private.device()
+    )
 
 
 def truncated_normal(
@@ -188,13 +190,15 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
 
 
 def dropout(inputs: torch.Tensor, rate: float, noise_shape: Sequence[int | None] | None = None, seed: Any = None) -> torch.Tensor:
-    """Sets a share of the inputs to zero. A layer without a seed draws from its seed generator too: that is a state one can save."""
+    """Sets a share of the inputs to zero. A layer without a seed draws from its seed generator too, which can be saved."""
     if rate == 0.0:
         return inputs
     if rate == 1.0:
         return torch.zeros_like(inputs)
     keep_probability = 1.0 - rate
-    sizes = inputs.shape if noise_shape is None else [n if n is not None else m for n, m in zip(noise_shape, inputs.shape, strict=True)]
+    sizes = (
+        inputs.shape if noise_shape is None else [n if n is not None else m for n, m in zip(noise_shape, inputs.shape, strict=True)]
+    )
     mask = _mask(seed, keep_probability, list(sizes), inputs.device)
     return torch.where(mask, inputs / keep_probability, torch.zeros_like(inputs))
 

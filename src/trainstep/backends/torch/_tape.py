@@ -19,6 +19,7 @@ from ..._errors import TapeError
 from .._abstract import AbstractRecorder, Source
 from ._private import next_sequence_number, sequence_number
 from ._reach import Reach
+from ._saved import remember_variable, variables_copied
 
 
 class _Thread(threading.local):
@@ -26,7 +27,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.recording: list[TorchRecorder] = []
-        self.grad_mode_outside = False
+        self.surroundings = contextlib.ExitStack()
         self.lent: dict[int, tuple[torch.Tensor, int]] = {}
 
 
@@ -47,11 +48,12 @@ class TorchRecorder(AbstractRecorder):
     def resume(self) -> None:
         """Records from here on."""
         if _thread.recording:
-            for recorder in (self, *_thread.recording):
-                recorder._overlaps_another = True
+            self._overlaps_another = True
+            for recorder in _thread.recording:
+                recorder._overlaps_another = True  # noqa: SLF001 - of the same class
         else:
-            _thread.grad_mode_outside = torch.is_grad_enabled()
-            torch.set_grad_enabled(True)
+            _thread.surroundings.enter_context(torch.enable_grad())
+            _thread.surroundings.enter_context(variables_copied())
         _thread.recording.append(self)
         self._recording_since = next_sequence_number()
         for tensor in self._borrowed:
@@ -67,7 +69,7 @@ class TorchRecorder(AbstractRecorder):
             _give_back(tensor)
         _thread.recording.remove(self)
         if not _thread.recording:
-            torch.set_grad_enabled(_thread.grad_mode_outside)
+            _thread.surroundings.close()
 
     def watch(self, source: Source) -> None:
         """Follows a tensor or variable; one that does not require gradients does so while a recorder that watches it records."""
@@ -75,6 +77,8 @@ class TorchRecorder(AbstractRecorder):
         if id(tensor) in self._watched:
             return
         self._watched[id(tensor)] = (tensor, next_sequence_number())
+        if isinstance(source, keras.Variable):
+            remember_variable(tensor)
         if not tensor.requires_grad or id(tensor) in _thread.lent:
             self._borrowed.append(tensor)
             if self._recording_since is not None:
@@ -114,9 +118,8 @@ class TorchRecorder(AbstractRecorder):
         size = target.numel()
         basis = torch.eye(size, dtype=target.dtype, device=target.device).reshape(size, *target.shape)
         rows = self._differentiate_rows(target, sources, basis)
-        return [
-            None if row is None else row.reshape(*target.shape, *_raw(source).shape) for row, source in zip(rows, sources, strict=True)
-        ]
+        shapes = [(*target.shape, *_raw(source).shape) for source in sources]
+        return [None if row is None else row.reshape(shape) for row, shape in zip(rows, shapes, strict=True)]
 
     def batch_jacobian(self, target: torch.Tensor, source: Source) -> torch.Tensor | None:
         """One row for each element of a sample of the target; samples do not mix, so their rows share a backward pass."""
@@ -124,7 +127,8 @@ class TorchRecorder(AbstractRecorder):
         if not self.tracks(target):
             return None
         size, batch = target[:1].numel(), target.shape[0]
-        basis = torch.eye(size, dtype=target.dtype, device=target.device).reshape(size, 1, *inner_shape).expand(size, batch, *inner_shape)
+        identity = torch.eye(size, dtype=target.dtype, device=target.device)
+        basis = identity.reshape(size, 1, *inner_shape).expand(size, batch, *inner_shape)
         (rows,) = self._differentiate_rows(target, [source], basis)
         if rows is None:
             return None
@@ -245,7 +249,7 @@ def _explained() -> Iterator[None]:
     except RuntimeError as error:
         if "modified by an inplace operation" in str(error):
             raise TapeError(
-                "`tape.gradient` needs a value that was changed since it was recorded: on PyTorch variables are updated in place. "
-                "Take all gradients before the first update, or put the code into a function under `@ts.step`, where this works."
+                "`tape.gradient` needs a tensor that was changed in place since it was recorded. Take all gradients before the "
+                "first update, or put the code into a function under `@ts.step`, where old values are kept."
             ) from error
         raise TapeError(f"`tape.gradient` cannot be computed by PyTorch: {error}") from error

@@ -1,0 +1,70 @@
+"""What autograd keeps for the backward pass, while variables are updated in place.
+
+On the other backends an update makes a new value, and a gradient taken later is still that of the old one. Here the old value has
+to be kept.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import torch
+
+from ._writes import memory_of
+
+
+class _Thread(threading.local):
+    """Whether a whole step runs here, and else the memory of the variables that open tapes have read."""
+
+    def __init__(self) -> None:
+        self.is_in_step = False
+        self.variables: dict[int, torch.Tensor] = {}
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def mutation_allowed() -> Iterator[None]:
+    """Inside the block a saved value is copied just before it is changed. For a whole step, gradients included.
+
+    PyTorch's block cannot be nested, so a step inside a step uses that of the outer one.
+    """
+    if _thread.is_in_step:
+        yield
+        return
+    _thread.is_in_step = True
+    try:
+        with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            yield
+    finally:
+        _thread.is_in_step = False
+
+
+@contextlib.contextmanager
+def variables_copied() -> Iterator[None]:
+    """Inside the block autograd saves copies of the variables in `remember_variable`, in case they are updated afterwards.
+
+    For a tape outside of any step, where nobody knows how long its values are needed. Inside `mutation_allowed` it does nothing.
+    """
+    if _thread.is_in_step:
+        yield
+        return
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(_copy_of_variable, _as_it_is):
+            yield
+    finally:
+        _thread.variables.clear()
+
+
+def remember_variable(raw: torch.Tensor) -> None:
+    """Names a tensor that is the value of a variable."""
+    _thread.variables.setdefault(memory_of(raw), raw)
+
+
+def _copy_of_variable(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.clone() if memory_of(tensor) in _thread.variables else tensor
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor

@@ -9,7 +9,7 @@ import trainstep as ts
 class OneWeight:
     """Prediction = w * x. The train step moves w by `learning_rate` times the gradient of the mean prediction or error."""
 
-    def __init__(self, learning_rate=0.0, compile=True):
+    def __init__(self, learning_rate=0.0, compile=True) -> None:
         self.w = keras.Variable(1.0, name="w")
         self.optimizer = keras.optimizers.SGD(learning_rate)
         self.error = keras.metrics.MeanAbsoluteError(name="error")
@@ -34,7 +34,7 @@ class OneWeight:
         return {"loss": keras.ops.mean(keras.ops.abs(self.w * x - y)), "error": self.error}
 
 
-def column(*values):
+def column(*values: float):
     """Rows of one number each, float32."""
     return np.array(values, "float32").reshape(-1, 1)
 
@@ -42,7 +42,7 @@ def column(*values):
 class Record(keras.callbacks.Callback):
     """Keeps the logs of every batch and epoch as plain dicts."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.batches, self.epochs = [], []
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 from one_weight import OneWeight, column
 
@@ -49,7 +50,7 @@ def _row_step():
 def test_a_generator_that_runs_dry_is_never_replayed():
     w1, record = OneWeight(learning_rate=0.1), []
     epochs = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: record.append(logs["error"]))
-    with pytest.raises(ts.DataError, match="In epoch 2, `x` has run dry: .* generator .* function that returns a fresh one"):
+    with pytest.raises(ts.DataError, match=r"In epoch 2, `x` has run dry: .* generator .* function that returns a fresh one"):
         w1.trainer().fit(single_rows(4, []), epochs=2, callbacks=[epochs], verbose=0)
     assert len(record) == 1
     assert float(w1.w.numpy()) == pytest.approx(1 - 0.1 * (0 + 1 + 2 + 3))

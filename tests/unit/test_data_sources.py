@@ -1,8 +1,11 @@
 """Each kind of data gives the batches that it should, on every backend, and a second pass gives them again or says why not."""
 
+from collections.abc import Iterator
+
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 from one_weight import OneWeight, column
 from trainstep import data
@@ -20,10 +23,10 @@ def batches_of(x, y=None, *, batch_size=2, order=InOrder, pass_index=0, first_ba
 class Table:
     """Has what a data frame has."""
 
-    def __init__(self, array):
+    def __init__(self, array) -> None:
         self._array, self.shape = array, array.shape
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
         return np.array(self._array, dtype)
 
 
@@ -119,7 +122,7 @@ def test_a_loader_without_a_length():
     import torch
 
     class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
+        def __iter__(self) -> Iterator:
             return iter((column(i)[0], column(0)[0]) for i in range(4))
 
     def loader():
@@ -131,7 +134,7 @@ def test_a_loader_without_a_length():
 
 def test_what_is_not_read_yet_is_said():
     class Sequence(keras.utils.PyDataset):
-        def __len__(self):
+        def __len__(self) -> int:
             return 1
 
     with pytest.raises(ts.DataError, match="cannot read a Sequence"):

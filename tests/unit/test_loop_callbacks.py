@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 from one_weight import OneWeight, Record, column
 from trainstep.loop._reading import LazyLogs
@@ -163,8 +164,8 @@ def test_an_interrupt_passes_and_leaves_all_usable():
             raise KeyboardInterrupt
 
     trainer, ones = w1.trainer(), np.ones((8, 1), "float32")
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        callback = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
         trainer.fit(ones, 0 * ones, batch_size=1, callbacks=[callback], verbose=0)
     assert weight(w1) == pytest.approx(0.7)
     assert trainer.evaluate(ones, 0 * ones, verbose=0)["error"] == pytest.approx(0.7)
@@ -230,7 +231,7 @@ def test_lazy_logs_read_nothing_until_somebody_looks():
     class Watched:
         dtype, shape, size = "float32", (), 1
 
-        def __array__(self, *args, **kwargs):
+        def __array__(self, dtype=None, copy=None) -> np.ndarray:
             reads.append(1)
             return np.array(1.0)
 

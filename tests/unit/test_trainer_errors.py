@@ -5,6 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 from one_weight import OneWeight, column
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 from one_weight import OneWeight, Record, column
 
@@ -79,9 +80,9 @@ def test_an_evaluation_in_mid_epoch_leaves_the_training_metrics_alone():
         def on_epoch_end(self, epoch, logs=None):
             seen.append(trainer.evaluate(column(50), column(0), verbose=0)["error"])
 
-    x = column(1, 1, 3, 3)
+    x, validation_data, callbacks = column(1, 1, 3, 3), (column(7), column(0)), [Evaluate(), record]
     history = trainer.fit(
-        x, 0 * x, batch_size=1, epochs=2, shuffle=False, validation_data=(column(7), column(0)), callbacks=[Evaluate(), record], verbose=0
+        x, 0 * x, batch_size=1, epochs=2, shuffle=False, validation_data=validation_data, callbacks=callbacks, verbose=0
     ).history
     assert history["loss"] == history["error"] == [2.0, 2.0]
     assert history["val_error"] == [7.0, 7.0]

@@ -18,6 +18,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from tqdm.auto import tqdm
 
+IS_NOTEBOOK = any(cls.__module__ == "tqdm.notebook" for cls in tqdm.__mro__)
+
 Verbose = Literal["auto", 0, 1, 2]
 
 SECONDS_BETWEEN_REFRESHES = 0.2
@@ -58,7 +60,7 @@ def progress_for(verbose: Verbose, *, title: str) -> AbstractProgress:
     if verbose not in ("auto", 0, 1, 2):
         raise TrainStepError(f'`verbose` is "auto", 0 (nothing), 1 (a bar) or 2 (a line for each epoch). Got {verbose!r}.')
     if verbose == "auto":
-        verbose = 1 if sys.stdout.isatty() or "notebook" in tqdm.__module__ else 2
+        verbose = 1 if sys.stdout.isatty() or IS_NOTEBOOK else 2
     kinds: dict[int, type[NoProgress | BarProgress | LineProgress]] = {0: NoProgress, 1: BarProgress, 2: LineProgress}
     return kinds[verbose](title)
 
@@ -111,6 +113,9 @@ class LineProgress(AbstractProgress):
     def close(self) -> None: ...
 
 
+_BAR = "{bar}" if IS_NOTEBOOK else "{bar:12}"  # A notebook puts a widget in the place of a plain `{bar}` only.
+
+
 class _Bar(tqdm):  # type: ignore[misc,valid-type]  # the class differs between terminal and notebook
     """A bar that is drawn when it is told to, and starts no thread to watch over itself."""
 
@@ -139,7 +144,7 @@ class BarProgress(AbstractProgress):
             dynamic_ncols=True,
             mininterval=0,
             miniters=1,
-            bar_format="{desc} {n_fmt}/{total_fmt} |{bar:12}| {elapsed}<{remaining}, {rate_noinv_fmt}{postfix}",
+            bar_format=f"{{desc}} {{n_fmt}}/{{total_fmt}} |{_BAR}| {{elapsed}}<{{remaining}}, {{rate_noinv_fmt}}{{postfix}}",
         )
         self._open_bars.append(self._bar)
         self._num_steps_completed = 0

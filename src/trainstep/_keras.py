@@ -279,6 +279,19 @@ def unbuilt_loss_scaling() -> Iterator[list[keras.optimizers.LossScaleOptimizer]
         keras.optimizers.LossScaleOptimizer.scale_loss = scale_loss
 
 
+# Callbacks
+
+
+def restored_epoch(model: keras.Model) -> int:
+    """The epoch that `keras.callbacks.BackupAndRestore` has restored a model to, 0 if none: it leaves it here for `fit` alone."""
+    return model._initial_epoch or 0  # noqa: SLF001
+
+
+def forget_restored_epoch(model: keras.Model) -> None:
+    """Makes the next `fit` start where it is told to; Keras' own would skip the epochs again."""
+    model._initial_epoch = 0  # noqa: SLF001
+
+
 # Random numbers
 
 

@@ -183,6 +183,20 @@ def test_csv_logger_writes_what_history_holds(tmp_path):
     assert [float(v) for v in columns["val_loss"]] == history["val_loss"] == [0.75, 0.5]
 
 
+def test_backup_and_restore_goes_on_with_the_epoch_after_the_last(tmp_path):
+    w1 = OneWeight(learning_rate=0.1)
+    backup = keras.callbacks.BackupAndRestore(tmp_path)
+    stop = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: 1 / (epoch - 2))
+    with pytest.raises(ZeroDivisionError):
+        fit(w1, [backup, stop], epochs=5)
+    w1.w.assign(100.0)
+    record = Record()
+    fit(w1, [backup, record], epochs=5)
+    assert len(record.epochs) == 3
+    assert weight(w1) == pytest.approx(0.5)
+    assert len(fit(w1, [], epochs=2)["loss"]) == 2
+
+
 def test_what_a_callback_adds_to_the_logs_reaches_history():
     add = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(mine=epoch * 2.0))
     assert fit(OneWeight(), add, epochs=2)["mine"] == [0.0, 2.0]

@@ -97,6 +97,11 @@ def select(nest: Nest, indices: range | np.ndarray) -> Nest:
     return type(nest)(*parts) if hasattr(nest, "_fields") else type(nest)(parts)
 
 
+def on_host(leaf: Any) -> Any:
+    """NumPy reads other frameworks' tensors by itself, but a torch tensor only where it needs no gradient and lies on the CPU."""
+    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
+
+
 def _column(leaf: Any, call: str, name: str) -> AbstractColumn:
     is_tensor = backends.active().is_tensor(leaf)
     array = leaf if is_tensor else _as_array(leaf, call, name)
@@ -107,7 +112,7 @@ def _column(leaf: Any, call: str, name: str) -> AbstractColumn:
 
 def _as_array(leaf: Any, call: str, name: str) -> np.ndarray:
     try:
-        array = np.asarray(_on_host(leaf))
+        array = np.asarray(on_host(leaf))
     except (TypeError, ValueError) as error:
         raise DataError(f"`{call}` cannot make one array of `{name}`, {describe(leaf)}: {error}") from error
     if array.dtype.kind not in "biufV":
@@ -116,8 +121,3 @@ def _as_array(leaf: Any, call: str, name: str) -> np.ndarray:
             "Encode strings and objects as numbers first (`keras.layers.StringLookup`), and pad sequences to one length."
         )
     return array
-
-
-def _on_host(leaf: Any) -> Any:
-    """NumPy reads the tensors of other frameworks, but torch's only where they need no gradient and lie on the CPU."""
-    return leaf.detach().cpu() if type(leaf).__module__.partition(".")[0] == "torch" else leaf

@@ -75,19 +75,18 @@ class _Passes:
         self._source = source
         self._argument = argument
         self._num_opened = 0
-        self._ahead: list[Iterator[Batch]] = []
+        self._ahead: dict[int, Iterator[Batch]] = {}
 
     def look_ahead(self, pass_index: int, epoch: int) -> Batch:
-        if not self._ahead:
-            self._ahead.append(self._open(pass_index, epoch))
-        batches = self._ahead.pop()
+        batches = self.open(pass_index, epoch)
         first = next(batches)
-        self._ahead.append(itertools.chain([first], batches))
+        self._ahead[pass_index] = itertools.chain([first], batches)
         return first
 
     def open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
-        """The batches of a pass, of which there is at least one."""
-        return self._ahead.pop() if self._ahead else self._open(pass_index, epoch)
+        """The batches of a pass, of which there is at least one. An iterator gives those looked at ahead in whichever pass is first."""
+        opened_as = pass_index if self._source.is_repeatable else next(iter(self._ahead), pass_index)
+        return self._ahead.pop(opened_as) if opened_as in self._ahead else self._open(pass_index, epoch)
 
     def _open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
         if self._num_opened and not self._source.is_repeatable:

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from .. import backends
 from ._abstract import AbstractSource, Batch
+from ._columns import on_host
 from ._iterables import length_of
 
 
@@ -36,6 +38,5 @@ def _as_batch(batch: Any) -> Batch:
 
 
 def _as_own(leaf: Any) -> Any:
-    if backends.active().is_tensor(leaf) or not hasattr(leaf, "detach"):
-        return leaf
-    return leaf.detach().cpu().numpy()
+    is_foreign = hasattr(leaf, "detach") and not backends.active().is_tensor(leaf)
+    return np.asarray(on_host(leaf)) if is_foreign else leaf

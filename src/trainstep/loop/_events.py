@@ -5,6 +5,7 @@ from typing import Any, final
 
 import keras
 
+from .. import _keras
 from ..backends import Tensor
 from ._reading import LazyLogs
 
@@ -40,11 +41,13 @@ class Events:
         """Whether a callback has set `model.stop_training`."""
         return self._model.stop_training
 
-    def train_begin(self) -> None:
-        """Training starts; no callback has asked to stop it yet."""
+    def train_begin(self, epochs: range) -> range:
+        """Training starts; no callback has asked to stop it yet. Gives the epochs that are left where one restores an older run."""
         self._model.stop_training = False
+        _keras.forget_restored_epoch(self._model)
         for callback in self._callbacks:
             callback.on_train_begin({})
+        return range(max(epochs.start, _keras.restored_epoch(self._model)), epochs.stop)
 
     def train_end(self, logs: dict[str, Any]) -> None:
         """Training has ended by itself, or because a callback asked; not by an exception."""

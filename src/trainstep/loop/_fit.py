@@ -33,9 +33,8 @@ def fit(
     An epoch that a callback stops in mid-epoch is still validated and ended. The step returns before the device is done:
     logs are read at the end of an epoch, and by callbacks that look.
     """
-    events.train_begin()
     logs: dict[str, Any] = {}
-    for epoch in epochs:
+    for epoch in events.train_begin(epochs):
         progress.epoch_begin(epoch, feed.num_steps)
         events.epoch_begin(epoch)
         step.forget_stale_programs()

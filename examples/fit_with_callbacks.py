@@ -9,6 +9,8 @@ import numpy as np
 import trainstep as ts
 from trainstep import digits
 
+BATCH_SIZE = 64
+
 
 class BatchLosses(keras.callbacks.Callback):
     """Keeps the running loss after every batch of training."""
@@ -73,15 +75,15 @@ def main(
     history = trainer.fit(
         x_train,
         y_train,
-        batch_size=64,
+        batch_size=BATCH_SIZE,
         epochs=epochs,
         validation_data=(x_val, y_val),
         callbacks=[keras.callbacks.EarlyStopping(monitor="val_loss", patience=2, restore_best_weights=True), batch_losses],
     )
-    evaluation = trainer.evaluate(x_val, y_val)
+    evaluation = trainer.evaluate(x_val, y_val, batch_size=BATCH_SIZE)
 
     num_epochs = len(history.history["val_loss"])
-    print(f"{num_epochs} epochs of {math.ceil(len(x_train) / 64)} batches; the loss fell from {batch_losses.values[0]:.4f}")
+    print(f"{num_epochs} epochs of {math.ceil(len(x_train) / BATCH_SIZE)} batches; the loss fell from {batch_losses.values[0]:.4f}")
     print(f"best validation loss {min(history.history['val_loss']):.4f}; with the best weights again {evaluation['loss']:.4f}")
     return history, batch_losses, evaluation
 

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import keras
@@ -30,12 +30,12 @@ LATE_IMPORTS = {"data/_tf_data.py": "tensorflow", "data/_torch_loader.py": "torc
 """Data files that may import a framework inside a function: whoever hands them its objects has imported it."""
 
 PRIVATE_DOORS = {
-    "_keras.py": "keras",
-    "backends/jax/_private.py": "jax",
-    "backends/tensorflow/_private.py": "tensorflow",
-    "backends/torch/_private.py": "torch",
+    "_keras.py": ("keras.src",),
+    "backends/jax/_private.py": ("jax", "keras.src.backend.jax"),
+    "backends/tensorflow/_private.py": ("tensorflow", "keras.src.backend.tensorflow"),
+    "backends/torch/_private.py": ("torch", "keras.src.backend.torch"),
 }
-"""The one file of each room that may use names its framework keeps private."""
+"""The one file of each room that may use private names: of its framework, and of what Keras built on that framework."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,12 +126,11 @@ def _frameworks(file: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _private_names(file: SourceFile) -> Iterator[tuple[int, str]]:
-    own = PRIVATE_DOORS.get(file.path)
+    doors = PRIVATE_DOORS.get(file.path, ())
     for name, line, _ in file.imports:
-        package = FRAMEWORKS.get(name.split(".")[0], name.split(".")[0])
-        if _is_private(name) and own not in (package, "torch" if package == "keras" else package):
-            yield line, f"imports {name}, which {package} keeps private"
-    if own == "keras":
+        if _is_private(name) and not any(f"{name}.".startswith(f"{door}.") for door in doors):
+            yield line, f"imports {name}, which {name.split('.')[0]} keeps private"
+    if "keras.src" in doors:
         return
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Attribute) and node.attr in _private_keras_attributes() and not _is_own(node.value):
@@ -141,9 +140,8 @@ def _private_names(file: SourceFile) -> Iterator[tuple[int, str]]:
 def _is_private(name: str) -> bool:
     root, *rest = name.split(".")
     if root == "keras":
-        return "src" in rest[:1]
-    is_public_package = root not in FRAMEWORKS
-    return not is_public_package and (rest[:1] == ["python"] or any(p.startswith("_") and not p.startswith("__") for p in rest))
+        return rest[:1] == ["src"]
+    return root in FRAMEWORKS and (rest[:1] == ["python"] or any(part.startswith("_") for part in rest))
 
 
 def _is_own(node: ast.expr) -> bool:
@@ -151,6 +149,7 @@ def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
+@cache
 def _private_keras_attributes() -> frozenset[str]:
     variable = keras.Variable(0.0)
     classes = (keras.Variable, keras.Layer, keras.Model, keras.optimizers.Optimizer, keras.metrics.Metric)

@@ -35,21 +35,29 @@ def choose(requested: str | None = None) -> str:
 
 
 def activate(requested: str | None = None) -> str:
-    """Chooses the backend, and imports Keras with it.
+    """Chooses the backend, and has Keras take it when it is imported.
 
     Raises:
-        CommandError: The backend is unknown, not installed, or cannot be imported.
+        CommandError: It is unknown, not installed, or Keras runs on another one already.
     """
     backend = choose(requested)
     if "keras" in sys.modules and sys.modules["keras"].config.backend() != backend:
         raise CommandError(f"Keras runs on {sys.modules['keras'].config.backend()} in this process already, so not on {backend}")
     os.environ["KERAS_BACKEND"] = backend
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # Else TensorFlow describes the processor first.
+    return backend
+
+
+def import_keras() -> None:
+    """Imports Keras with the chosen backend.
+
+    Raises:
+        CommandError: The backend is there but cannot be imported.
+    """
     try:
         importlib.import_module("keras")
     except Exception as error:  # A broken installation fails in any way it likes.
-        raise CommandError(f"Keras cannot be imported on {backend}: {one_line(error)}") from error
-    return backend
+        raise CommandError(f"Keras cannot be imported on {os.environ.get('KERAS_BACKEND')}: {one_line(error)}") from error
 
 
 def one_line(error: BaseException) -> str:

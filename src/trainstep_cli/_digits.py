@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ._choice import one_line
+from ._choice import import_keras, one_line
 from ._errors import CommandError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -39,6 +39,7 @@ def load_digits(data: str | None) -> Digits:
 
 
 def _shipped() -> Digits:
+    import_keras()
     from trainstep import digits
 
     (x_train, y_train), (x_test, y_test) = digits.load()
@@ -46,6 +47,7 @@ def _shipped() -> Digits:
 
 
 def _from_keras() -> Digits:
+    import_keras()
     import keras
 
     try:

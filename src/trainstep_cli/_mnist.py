@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"backend: {describe_backend(backend)}")
     print(f"data:    {digits}")
 
-    # Both need Keras, which has its backend only now.
+    _choice.import_keras()
     from trainstep import TrainStepError
 
     from ._classifier import train_and_test

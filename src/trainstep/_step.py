@@ -167,7 +167,7 @@ class Step:
     @property
     def state(self) -> list[Tensor]:
         """Copies of the present values of `variables`, for `stateless`."""
-        return [keras.ops.copy(_keras.raw_value(variable)) for variable in self.variables]
+        return [keras.ops.copy(keras.ops.stop_gradient(_keras.raw_value(variable))) for variable in self.variables]
 
     @property
     def num_traces(self) -> int:
@@ -326,7 +326,7 @@ def as_arguments(batch: Any) -> tuple[Any, ...]:
 def _signature(args: tuple[Any, ...], role: str) -> tuple[Signature, list[Tensor]]:
     """What a program is captured for, and the batch as a flat list of tensors. Python numbers count as tensors."""
     tensors = _tensors(args)
-    leaves = tuple((tuple(t.shape), str(t.dtype)) for t in tensors)
+    leaves = tuple((tuple(t.shape), t.dtype) for t in tensors)
     return (role, _structure(args), leaves), tensors
 
 
@@ -345,7 +345,7 @@ def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
 def _to_tensor(leaf: Any) -> Tensor:
     backend = backends.active()
     if backend.is_tensor(leaf):
-        return leaf
+        return backend.to_tensor(leaf)
     if isinstance(leaf, (bool, int, float)):
         dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()
         return backend.to_tensor(np.asarray(leaf, dtype))
@@ -368,4 +368,4 @@ def _num_samples(tensors: Sequence[Tensor]) -> int:
 
 def _describe_signature(signature: Signature) -> str:
     _, _, leaves = signature
-    return ", ".join(f"{dtype.removeprefix('torch.')}{list(shape)}" for shape, dtype in leaves) or "no inputs"
+    return ", ".join(f"{keras.backend.standardize_dtype(dtype)}{list(shape)}" for shape, dtype in leaves) or "no inputs"

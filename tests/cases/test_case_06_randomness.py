@@ -19,7 +19,7 @@ def dropout_losses(seed, compile, layer_seed=None):
     @ts.step(compile=compile)
     def train_step(x):
         with ts.GradientTape() as tape:
-            loss = keras.ops.sum(dropout(x * w, training=True) * WEIGHTS)
+            loss = keras.ops.sum(keras.ops.multiply(dropout(x * w, training=True), WEIGHTS))
         optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         return {"loss": loss}
 
@@ -55,7 +55,7 @@ def test_a_seeded_layer_draws_what_keras_draws():
     ours = dropout_losses(1, True, layer_seed=5)
     keras.utils.set_random_seed(1)
     dropout = keras.layers.Dropout(0.5, seed=5)
-    theirs = [float(keras.ops.sum(dropout(np.ones(64, "float32"), training=True) * WEIGHTS)) for _ in range(4)]
+    theirs = [float(keras.ops.sum(keras.ops.multiply(dropout(np.ones(64, "float32"), training=True), WEIGHTS))) for _ in range(4)]
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 

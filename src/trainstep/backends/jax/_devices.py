@@ -11,7 +11,7 @@ import numpy as np
 def to_tensor(array: np.ndarray | jax.Array) -> jax.Array:
     """A copy on the default device: JAX on CPU may otherwise keep looking at the caller's memory."""
     if isinstance(array, jax.Array):
-        return array
+        return array.astype(keras.config.floatx()) if array.dtype == np.float64 else array
     return jnp.array(array, dtype=_stored_dtype(array.dtype), copy=True)
 
 

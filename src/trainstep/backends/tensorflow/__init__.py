@@ -29,7 +29,7 @@ class TensorFlowBackend(AbstractBackend):
         return function(batch)
 
     def is_tensor(self, value: Any) -> bool:
-        return isinstance(value, tf.Tensor)
+        return isinstance(value, (tf.Tensor, tf.Variable))
 
     def is_concrete(self, value: Tensor) -> bool:
         return not tf.is_symbolic_tensor(value)

@@ -12,7 +12,8 @@ def to_tensor(array: np.ndarray | tf.Tensor) -> tf.Tensor:
 
     A NumPy array is copied exactly once: `tf.convert_to_tensor` may go on looking at the caller's memory.
     """
-    if isinstance(array, tf.Tensor):
+    if isinstance(array, (tf.Tensor, tf.Variable)):
+        array = tf.convert_to_tensor(array)
         return tf.cast(array, keras.config.floatx()) if array.dtype == tf.float64 else array
     host = np.asarray(array)
     return tf.convert_to_tensor(np.array(host, dtype=keras.config.floatx() if host.dtype == np.float64 else host.dtype, copy=True))

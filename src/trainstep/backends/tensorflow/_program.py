@@ -1,7 +1,4 @@
-"""Capturing a step as one TensorFlow graph, and running it.
-
-The private names of TensorFlow that trainstep uses are all in this file.
-"""
+"""Capturing a step as one TensorFlow graph, and running it."""
 
 import contextlib
 import re
@@ -12,12 +9,10 @@ from typing import Any, final
 import keras
 import tensorflow as tf
 
-# The class behind `tf.Variable`, which has no public name: made by this class itself, a variable meets no creators.
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable
-
 from ... import _keras
 from ..._errors import CaptureError, needs_value_message
 from .._abstract import AbstractProgram, Tensor
+from . import _private
 
 FlatFunction = Callable[[Sequence[Tensor]], list[Tensor]]
 
@@ -33,8 +28,7 @@ class TensorFlowProgram(AbstractProgram):
         self.capture_seconds = capture_seconds
         self._graph = graph
         self._captured_inputs = graph.captured_inputs
-        # Calling the graph itself binds arguments by name and looks for tapes, in Python: a third of a small step's time.
-        self._call_flat = graph.inference_fn.call_flat
+        self._call_flat = _private.flat_call(graph)
 
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
         return list(self._call_flat(*batch, *self._captured_inputs) or ())
@@ -75,7 +69,11 @@ def capture(function: FlatFunction, batch: Sequence[Tensor], *, name: str) -> Te
 
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in batch]
     try:
-        with _keras.variables_created_within(_outside_the_graph), _keras.on_variable_use(note):
+        with (
+            _keras.variables_created_within(_outside_the_graph),
+            _keras.on_variable_use(note),
+            _private.gradients_not_reduced(),
+        ):
             graph = tf.function(traced_once, autograph=False).get_concrete_function(*specs)
     except (TypeError, NotImplementedError, AttributeError) as error:
         if _needs_value(error):
@@ -91,10 +89,10 @@ def _outside_the_graph() -> Iterator[None]:
         yield
 
 
-def _create_outside_the_graph(next_creator: Callable[..., tf.Variable], **options: Any) -> ResourceVariable:
+def _create_outside_the_graph(next_creator: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
     """Makes an ordinary variable. `tf.function`, which would be next, makes one of its own kind and then traces a second time."""
     with tf.init_scope():
-        return ResourceVariable(**options)
+        return _private.ResourceVariable(**options)
 
 
 _NEEDS_VALUE = re.compile(

@@ -84,7 +84,7 @@ class _Passes:
         return first
 
     def open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
-        """The batches of a pass, of which there is at least one. An iterator gives those looked at ahead in whichever pass is first."""
+        """The batches of a pass, of which there is at least one. An iterator's first pass is the one looked at ahead."""
         opened_as = pass_index if self._source.is_repeatable else next(iter(self._ahead), pass_index)
         return self._ahead.pop(opened_as) if opened_as in self._ahead else self._open(pass_index, epoch)
 

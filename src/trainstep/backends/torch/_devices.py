@@ -1,12 +1,11 @@
 """Arrays to the device and back, and what the devices are."""
 
-import ml_dtypes
 import numpy as np
 import torch
 
 from . import _inductor, _private
 
-_WITHOUT_TORCH_DTYPE = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+_WITHOUT_TORCH_DTYPE = {"uint16": "int32", "uint32": "int64", "uint64": "int64", "bfloat16": "float32"}
 
 
 def to_tensor(array: np.ndarray | torch.Tensor) -> torch.Tensor:
@@ -16,13 +15,10 @@ def to_tensor(array: np.ndarray | torch.Tensor) -> torch.Tensor:
     """
     if isinstance(array, torch.Tensor):
         return array.to(_private.device())
-    array = np.asarray(array)
-    if array.dtype == np.float64:
-        return torch.tensor(array, dtype=_private.torch_dtype(None), device=_private.device())
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.tensor(array.astype(np.float32), dtype=torch.bfloat16, device=_private.device())
-    replacement = _WITHOUT_TORCH_DTYPE.get(array.dtype.name)
-    return torch.tensor(array.astype(replacement) if replacement else array, device=_private.device())
+    name = np.asarray(array).dtype.name
+    copy = np.array(array, dtype=_WITHOUT_TORCH_DTYPE.get(name), order="C")
+    dtype = {"float64": _private.torch_dtype(None), "bfloat16": torch.bfloat16}.get(name)
+    return torch.from_numpy(copy).to(_private.device(), dtype)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import contextlib
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,11 @@ def sequence_number(node: Node) -> int:
 def next_sequence_number() -> int:
     """The number that the next recorded node will get. The public way, to record a node and look, would enter a captured graph."""
     return torch._C._autograd._get_sequence_nr()  # noqa: SLF001
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place. PyTorch documents the counter, but not its name."""
+    return tensor._version  # noqa: SLF001
 
 
 class DispatchMode(TorchDispatchMode):
@@ -115,6 +121,8 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -
     `torch.compile` would do it too, but its Dynamo checks every input at every call, about 270 microseconds a step, and gives up
     silently after a number of programs. `fallback_random`: draws by PyTorch's own functions stay PyTorch's own numbers.
     """
-    from torch._inductor.compile_fx import compile_fx
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's parts warn each other of their deprecation
+        from torch._inductor.compile_fx import compile_fx
 
-    return compile_fx(graph, list(inputs), config_patches={"fallback_random": True})  # type: ignore[return-value]
+        return compile_fx(graph, list(inputs), config_patches={"fallback_random": True})  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
+from ._private import version
 from ._writes import memory_of
 
 
@@ -51,7 +52,7 @@ def variables_copied() -> Iterator[None]:
         yield
         return
     try:
-        with torch.autograd.graph.saved_tensors_hooks(_copy_of_variable, _as_it_is):
+        with torch.autograd.graph.saved_tensors_hooks(_save, _saved):
             yield
     finally:
         _thread.variables.clear()
@@ -62,9 +63,14 @@ def remember_variable(raw: torch.Tensor) -> None:
     _thread.variables.setdefault(memory_of(raw), raw)
 
 
-def _copy_of_variable(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.clone() if memory_of(tensor) in _thread.variables else tensor
+def _save(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    kept = tensor.clone() if memory_of(tensor) in _thread.variables else tensor
+    return kept, version(kept)
 
 
-def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+def _saved(kept: tuple[torch.Tensor, int]) -> torch.Tensor:
+    """What was saved. Autograd leaves it to hooks like this one to see whether it is still what it was."""
+    tensor, saved_version = kept
+    if version(tensor) != saved_version:
+        raise RuntimeError(f"a tensor of shape {tuple(tensor.shape)} has been modified by an inplace operation")
     return tensor

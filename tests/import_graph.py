@@ -130,11 +130,22 @@ def _private_names(file: SourceFile) -> Iterator[tuple[int, str]]:
     for name, line, _ in file.imports:
         if _is_private(name) and not any(f"{name}.".startswith(f"{door}.") for door in doors):
             yield line, f"imports {name}, which {name.split('.')[0]} keeps private"
-    if "keras.src" in doors:
-        return
+    aliases = _framework_aliases(file.tree)
     for node in ast.walk(file.tree):
-        if isinstance(node, ast.Attribute) and node.attr in _private_keras_attributes() and not _is_own(node.value):
+        if not isinstance(node, ast.Attribute):
+            continue
+        framework = aliases.get(ast.unparse(node).split(".")[0])
+        if framework and node.attr.startswith("_") and not node.attr.endswith("__") and framework not in doors:
+            yield node.lineno, f"uses {ast.unparse(node)}, which {framework} keeps private"
+        elif node.attr in _private_keras_attributes() and not _is_own(node.value) and "keras.src" not in doors:
             yield node.lineno, f"uses {ast.unparse(node)}, which Keras keeps private"
+
+
+def _framework_aliases(tree: ast.Module) -> dict[str, str]:
+    """The names under which a file knows frameworks: `{"tf": "tensorflow"}`."""
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    roots = {alias.asname or alias.name.split(".")[0]: alias.name.split(".")[0] for alias in imports}
+    return {name: FRAMEWORKS[root] for name, root in roots.items() if root in FRAMEWORKS}
 
 
 def _is_private(name: str) -> bool:

@@ -35,6 +35,7 @@ BAD_FILES = [
         "from tensorflow.python import eager",
         "imports tensorflow.python.eager, which tensorflow keeps",
     ),
+    ("backends/torch/_tape.py", "import torch\ntorch._foreach_add_(a, b)", "uses torch._foreach_add_, which torch keeps private"),
     ("backends/jax/_tape.py", "from ..torch import _tape", "imports trainstep.backends.torch._tape, another backend"),
     ("backends/jax/_tape.py", "from ..._step import Step", "imports trainstep._step.Step, which stands to its right"),
     ("_tape.py", "from ._trainer import Trainer", "imports trainstep._trainer.Trainer, which stands to its right"),
@@ -53,7 +54,7 @@ BAD_FILES = [
 
 GOOD_FILES = [
     ("backends/torch/_tape.py", "import torch\nfrom .._abstract import Tensor\nfrom ..._errors import TapeError"),
-    ("backends/torch/_private.py", "import torch._C\nfrom keras.src.backend.torch import core"),
+    ("backends/torch/_private.py", "import torch._C\ntorch._foreach_add_(a, b)\nfrom keras.src.backend.torch import core"),
     ("_keras.py", "from keras.src.backend.common import global_state\nx = variable._value"),
     ("_step.py", "from . import _keras, backends\nfrom ._state import Rollback\nself._value = 1"),
     ("data/_tf_data.py", "def f():\n    import tensorflow as tf"),

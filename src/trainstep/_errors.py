@@ -42,7 +42,7 @@ def describe(value: Any) -> str:
     """Says in a few words what a value is, for an error message.
 
     >>> describe([1, "a"])
-    "a list of 2 (an int, a str)"
+    'a list of 2 (an int, a str)'
     """
     if isinstance(value, keras.Variable):
         shape = tuple(value.shape)

@@ -1,6 +1,7 @@
 """The command `trainstep`. Keras takes its backend when it is imported, so this stands beside the package and imports it late."""
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -18,9 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 after an error that the user can mend (one line on stderr says how), 130 after Ctrl-C.
     """
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # Digits are drawn with blocks that an ASCII terminal does not have.
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         options.run(options)
     except CommandError as error:
@@ -39,12 +40,13 @@ class _OneLineParser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (`{self.prog} --help` lists what there is)\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _OneLineParser(prog="trainstep", description="One training step, compiled whole on JAX, PyTorch and TensorFlow.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """What the command line understands."""
+    of_all = _OneLineParser(prog="trainstep", description="One training step, compiled whole on JAX, PyTorch and TensorFlow.")
+    commands = of_all.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in (("mnist", _mnist), ("backends", _backends)):
         summary = (command.__doc__ or "").splitlines()[0]
         subparser = commands.add_parser(name, help=summary, description=summary)
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
-    return parser
+    return of_all

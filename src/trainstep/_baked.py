@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, final
 
 from . import backends
@@ -25,8 +25,8 @@ class Change:
 class BakedValues:
     """The Python values that a function can read, as they were when it was captured."""
 
-    def __init__(self, function: Callable[..., Any]):
-        self._reach = Reach(function)
+    def __init__(self, reach: Reach):
+        self._reach = reach
         self._values: list[tuple[Place, Any]] = [(place, place.read()) for place in self._reach.scalars]
 
     def first_change(self) -> Change | None:
@@ -37,9 +37,13 @@ class BakedValues:
                 return Change(place.name, old, new, is_expected=place.key == "_trainable")
         return None
 
-    def forget_changed(self) -> None:
-        """Forgets the values that capturing itself changed: the function writes those."""
-        self._values = [(place, old) for place, old in self._values if place.read() is old or place.read() == old]
+    def forget_written(self, places: Collection[tuple[int, Any]]) -> None:
+        """Forgets the values that the function itself writes: those that capturing changed, and `places` where it leaves tensors."""
+        self._values = [
+            (place, old)
+            for place, old in self._values
+            if (place.read() is old or place.read() == old) and (id(place.container), place.key) not in places
+        ]
 
     @contextlib.contextmanager
     def refusing_leaks(self, step_name: str) -> Iterator[None]:

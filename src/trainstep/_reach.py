@@ -45,6 +45,8 @@ class Reach:
         self.scalars: list[Place] = []
         self.collections: list[tuple[str, list[Any] | dict[Any, Any]]] = []
         self.generators: list[tuple[str, np.random.Generator]] = []
+        self.namespaces: list[tuple[str, dict[str, Any]]] = []
+        self.cells: list[types.CellType] = []
         self._objects: list[tuple[str, Any]] = []
         self._seen: set[int] = set()
         self._mentioned: set[str] = set()
@@ -86,9 +88,12 @@ class Reach:
         if not isinstance(function, types.FunctionType) or _is_library(function):
             return
         for free, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            self.cells.append(cell)
             self._visit(free, _content(cell), Place(free, cell, None))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(f"a default of {function.__name__}", default, None)
+        if all(function.__globals__ is not known for _, known in self.namespaces):
+            self.namespaces.append((function.__module__, function.__globals__))
         for used in _names(function.__code__):
             self._mentioned.add(used)
             if used in function.__globals__:
@@ -96,6 +101,7 @@ class Reach:
 
     def _visit_object(self, name: str, value: Any) -> None:
         self._objects.append((name, value))
+        self.namespaces.append((name, vars(value)))
         for cls in type(value).__mro__:
             if not _is_library(cls):
                 for member in vars(cls).values():

@@ -15,8 +15,10 @@ import numpy as np
 from . import _keras, backends
 from ._baked import BakedValues
 from ._errors import DataError, StepError, TrainStepWarning, describe
+from ._left_behind import LeftBehind
 from ._logs import LogLayout
 from ._random import refuse_frozen_draws
+from ._reach import Reach
 from ._state import Rollback
 from .backends import AbstractProgram, Tensor
 
@@ -59,6 +61,7 @@ class _Captured:
     program: AbstractProgram
     layout: LogLayout
     baked: BakedValues
+    left: LeftBehind
 
 
 @final
@@ -82,6 +85,7 @@ class Step:
         self._global_seed_generator: keras.random.SeedGenerator | None = None
         self._num_runs: dict[Signature, int] = {}
         functools.update_wrapper(self, function)
+        self.__name__: str = getattr(function, "__name__", type(function).__name__)
 
     def __get__(self, instance: Any, owner: type | None = None) -> "Step":
         """A step that is a method: one `Step` for each instance."""
@@ -222,7 +226,9 @@ class Step:
         if self._compile is False:
             return self._run_eagerly(signature, tensors, args, role)
         captured = self._captured.get(signature) or self._capture_if_new(signature, tensors, args, role)
-        return captured.layout, captured.program(tensors)
+        outputs = captured.program(tensors)
+        captured.left.put(outputs)
+        return captured.layout, outputs
 
     def _run_eagerly(
         self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str
@@ -245,16 +251,17 @@ class Step:
         return self._captured[signature]
 
     def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
+        reach = Reach(self._function)
+        baked, left = BakedValues(reach), LeftBehind(reach)
         layout, function = self._as_flat_function(args, role)
-        baked = BakedValues(self._function)
         with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__), _keras.unbuilt_loss_scaling() as unbuilt:
-            program = backends.active().capture(function, tensors, name=self.__name__)
+            program = backends.active().capture(left.collecting(function), tensors, name=self.__name__)
         self._num_traces += 1
         if unbuilt:
             return self._capture(tensors, args, role)  # Now that they are built, their scale is a variable.
-        baked.forget_changed()
+        baked.forget_written(left.places)
         self._learn(program.variables, layout)
-        return _Captured(program, layout, baked)
+        return _Captured(program, layout, baked, left)
 
     def _learn(self, variables: Sequence[keras.Variable], layout: LogLayout) -> None:
         self._variables.update((id(v), v) for v in variables if id(v) not in self._variables)

@@ -346,22 +346,22 @@ def _structure(nest: Any) -> Any:
 
 
 def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
-    return [_to_tensor(leaf) for leaf in keras.tree.flatten(args) if leaf is not None]
+    return [_as_input(leaf) for leaf in keras.tree.flatten(args) if leaf is not None]
 
 
-def _to_tensor(leaf: Any) -> Tensor:
+def _as_input(leaf: Any) -> Tensor:
     backend = backends.active()
     if backend.is_tensor(leaf):
-        return backend.to_tensor(leaf)
+        return backend.as_input(leaf)
     if isinstance(leaf, (bool, int, float)):
         dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()
-        return backend.to_tensor(np.asarray(leaf, dtype))
+        return backend.as_input(np.asarray(leaf, dtype))
     if isinstance(leaf, keras.Variable):
         raise DataError(f"A step takes tensors and arrays. Got {describe(leaf)}: read it inside the step instead.")
     array = np.asarray(leaf)
     if array.dtype.kind not in "biufV":
         raise DataError(f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first.")
-    return backend.to_tensor(array)
+    return backend.as_input(array)
 
 
 def _restore(args: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:

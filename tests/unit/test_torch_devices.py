@@ -33,7 +33,7 @@ BACKEND = backends.active()
 )
 def test_values_survive_and_dtypes_are_kerass(dtype: str, expected: torch.dtype) -> None:
     array = np.array([[0, 1, 3]]).astype(dtype)
-    tensor = BACKEND.to_tensor(array)
+    tensor = BACKEND.as_input(array)
     assert tensor.dtype == expected
     np.testing.assert_array_equal(BACKEND.to_numpy(tensor), array.astype(BACKEND.to_numpy(tensor).dtype))
 
@@ -45,7 +45,7 @@ def test_bfloat16_comes_back_as_float32() -> None:
 @pytest.mark.parametrize("view", [lambda a: a[::-1], lambda a: a.T, lambda a: a])
 def test_changing_the_array_afterwards_does_not_change_the_tensor(view: Callable[[np.ndarray], np.ndarray]) -> None:
     array = np.arange(6.0, dtype="float32").reshape(2, 3)
-    tensor, expected = BACKEND.to_tensor(view(array)), view(array).copy()
+    tensor, expected = BACKEND.as_input(view(array)), view(array).copy()
     array[:] = -1
     np.testing.assert_array_equal(tensor.numpy(), expected)
 
@@ -53,7 +53,7 @@ def test_changing_the_array_afterwards_does_not_change_the_tensor(view: Callable
 def test_a_read_only_array_is_no_reason_to_warn(recwarn: pytest.WarningsRecorder) -> None:
     array = np.ones(3, "float32")
     array.flags.writeable = False
-    BACKEND.to_tensor(array)
+    BACKEND.as_input(array)
     assert not recwarn.list
 
 

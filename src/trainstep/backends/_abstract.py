@@ -125,8 +125,11 @@ class AbstractBackend(ABC):
         """Whether a tensor holds numbers, and is not a placeholder of a capture."""
 
     @abstractmethod
-    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
-        """A tensor on the device, of the array's dtype (float64 becomes Keras' `floatx`), without a copy where that is safe."""
+    def as_input(self, array: np.ndarray | Tensor) -> Tensor:
+        """An input for `capture`, for programs and for `run_eagerly`, which later changes of the array do not reach.
+
+        Of the array's dtype (float64 becomes Keras' `floatx`); on the device, or where the program fetches it fastest.
+        """
 
     @abstractmethod
     def to_numpy(self, tensor: Tensor) -> np.ndarray:

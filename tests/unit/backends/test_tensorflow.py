@@ -88,9 +88,9 @@ def test_stateless_leaves_variables_alone() -> None:
         return [ops.sum(w)]
 
     backend = backends.active()
-    x = backend.to_tensor(np.array([1.0, 1.0], "float32"))
+    x = backend.as_input(np.array([1.0, 1.0], "float32"))
     program = backend.capture(step, [x], name="step")
-    outputs, state = program.stateless([backend.to_tensor(np.array([10.0, 20.0], "float32"))], [x])
+    outputs, state = program.stateless([backend.as_input(np.array([10.0, 20.0], "float32"))], [x])
     assert float(outputs[0]) == 32.0
     np.testing.assert_array_equal(backend.to_numpy(state[0]), [11.0, 21.0])
     np.testing.assert_array_equal(w.numpy(), [2.0, 3.0])
@@ -99,11 +99,11 @@ def test_stateless_leaves_variables_alone() -> None:
 def test_a_tensor_does_not_follow_later_changes_of_its_array() -> None:
     backend = backends.active()
     array = np.arange(64, dtype="float32")
-    tensor = backend.to_tensor(array)
+    tensor = backend.as_input(array)
     array[:] = -1
     np.testing.assert_array_equal(backend.to_numpy(tensor), np.arange(64))
-    assert backend.to_tensor(np.zeros(2, "float64")).dtype == "float32"
-    assert backend.to_tensor(np.zeros(2, "int64")).dtype == "int64"
+    assert backend.as_input(np.zeros(2, "float64")).dtype == "float32"
+    assert backend.as_input(np.zeros(2, "int64")).dtype == "int64"
 
 
 VALUE_QUESTIONS = {

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
@@ -28,7 +29,7 @@ class JaxBackend(AbstractBackend):
 
     def run_eagerly(self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor]) -> list[Tensor]:
         with branches_taken_in_python():
-            return function(batch)
+            return function([jnp.asarray(x) for x in batch])
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, jax.Array)
@@ -36,8 +37,8 @@ class JaxBackend(AbstractBackend):
     def is_concrete(self, value: Tensor) -> bool:
         return not isinstance(value, jax.core.Tracer)
 
-    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
-        return _devices.to_tensor(array)
+    def as_input(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.as_input(array)
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         return _devices.to_numpy(tensor)

@@ -34,8 +34,8 @@ class TensorFlowBackend(AbstractBackend):
     def is_concrete(self, value: Tensor) -> bool:
         return not tf.is_symbolic_tensor(value)
 
-    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
-        return _devices.to_tensor(array)
+    def as_input(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.as_input(array)
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         return _devices.to_numpy(tensor)

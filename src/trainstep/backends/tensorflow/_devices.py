@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 
-def to_tensor(array: np.ndarray | tf.Tensor) -> tf.Tensor:
+def as_input(array: np.ndarray | tf.Tensor) -> tf.Tensor:
     """A tensor of the array's dtype (float64 becomes Keras' `floatx`), which later changes of the array do not reach.
 
     A NumPy array is copied exactly once: `tf.convert_to_tensor` may go on looking at the caller's memory.

@@ -41,9 +41,9 @@ class TorchBackend(AbstractBackend):
         """Whether the tensor's value may be looked at: not while it is the result of a captured operation."""
         return not value.is_meta and not _private.is_captured(value)
 
-    def to_tensor(self, array: np.ndarray | Tensor) -> Tensor:
+    def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         """A tensor on the device."""
-        return _devices.to_tensor(array)
+        return _devices.as_input(array)
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         """The tensor's values on the host."""

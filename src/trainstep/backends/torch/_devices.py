@@ -8,7 +8,7 @@ from . import _inductor, _private
 _WITHOUT_TORCH_DTYPE = {"uint16": "int32", "uint32": "int64", "uint64": "int64", "bfloat16": "float32"}
 
 
-def to_tensor(array: np.ndarray | torch.Tensor) -> torch.Tensor:
+def as_input(array: np.ndarray | torch.Tensor) -> torch.Tensor:
     """A tensor on Keras' device. An array is copied: whoever owns it may go on to change it in place.
 
     float64 becomes `floatx`, and uint16, uint32 and uint64, which PyTorch hardly knows, the next larger signed integer.

@@ -6,7 +6,7 @@ from typing import Any, final
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ._private import is_captured
+from ._private import SCALED_ADDITIONS, is_captured
 
 _QUESTIONS: Mapping[Callable[..., Any], str] = {
     torch.Tensor.numpy: "numpy",
@@ -35,8 +35,8 @@ class ValueGuard(TorchFunctionMode):
     ) -> Any:
         """Passes everything on but questions for a value; a printed tensor says what it is."""
         kwargs = kwargs or {}
-        if func in _WITH_ALPHA and _is_captured(kwargs.get("alpha")):
-            return _WITH_ALPHA[func](*args, kwargs["alpha"])
+        if func in SCALED_ADDITIONS and _is_captured(kwargs.get("alpha")):
+            return SCALED_ADDITIONS[func](*args, kwargs["alpha"])
         if (func in _QUESTIONS or func in _PRINTERS) and args and _is_captured(args[0]):
             shape = tuple(args[0].shape)
             if func in _PRINTERS and not any(args[1:]):
@@ -48,11 +48,5 @@ class ValueGuard(TorchFunctionMode):
 def _is_captured(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and is_captured(value)
 
-
-_WITH_ALPHA: Mapping[Callable[..., Any], Callable[..., Any]] = {
-    torch._foreach_add_: lambda sums, terms, alpha: torch._foreach_add_(sums, torch._foreach_mul(terms, alpha)),  # noqa: SLF001
-    torch._foreach_add: lambda sums, terms, alpha: torch._foreach_add(sums, torch._foreach_mul(terms, alpha)),  # noqa: SLF001
-}
-"""Operations that take the value of `alpha` for themselves: Keras' SGD gives them a learning rate that is a tensor."""
 
 _PRINTERS = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})

@@ -27,7 +27,7 @@ def sequence_number(node: Node) -> int:
 
 def next_sequence_number() -> int:
     """The number that the next recorded node will get. The public way, to record a node and look, would enter a captured graph."""
-    return torch._C._autograd._get_sequence_nr()  # noqa: SLF001
+    return torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def version(tensor: torch.Tensor) -> int:
@@ -126,3 +126,18 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -
         from torch._inductor.compile_fx import compile_fx
 
         return compile_fx(graph, list(inputs), config_patches={"fallback_random": True})  # type: ignore[return-value]
+
+
+def _add_scaled_(sums: list[torch.Tensor], terms: Sequence[torch.Tensor], alpha: torch.Tensor) -> None:
+    torch._foreach_add_(sums, torch._foreach_mul(terms, alpha))  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _add_scaled(sums: list[torch.Tensor], terms: Sequence[torch.Tensor], alpha: torch.Tensor) -> Any:
+    return torch._foreach_add(sums, torch._foreach_mul(terms, alpha))  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+SCALED_ADDITIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
+    torch._foreach_add_: _add_scaled_,  # type: ignore[attr-defined]
+    torch._foreach_add: _add_scaled,  # type: ignore[attr-defined]  # noqa: SLF001
+}
+"""Operations that take the value of `alpha`, and what does the same with a tensor. Keras' SGD gives them its learning rate."""

@@ -1,0 +1,1 @@
+"""Twenty-four published training steps: each a reference in plain TensorFlow and one implementation on trainstep."""

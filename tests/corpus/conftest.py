@@ -1,0 +1,46 @@
+"""The numbers of the references: computed once by plain TensorFlow, in a process of its own, and kept until a page changes."""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from . import conventions
+
+ROOT = conventions.HERE.parents[1]
+
+
+@pytest.fixture
+def expected(request):
+    """A function from a page's name to what its reference computed: `{"0/logs/loss": ...}`."""
+    given = os.environ.get("TRAINSTEP_CORPUS_NUMBERS")
+
+    def load(name):
+        folder = pathlib.Path(given) if given else _numbers(name, request.config.cache.mkdir("corpus"))
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
+            return dict(stored)
+
+    return load
+
+
+def _numbers(name: str, cache: pathlib.Path) -> pathlib.Path:
+    """The folder with this page's numbers. If they are not there, those of every page that lacks them are computed."""
+    if not (cache / _version(name) / f"{name}.npz").exists():
+        wanted = [n for n in conventions.PAGES if not (cache / _version(n) / f"{n}.npz").exists()]
+        fresh = cache / f"fresh-{os.getpid()}"
+        make = [sys.executable, "-m", "tests.corpus.make_numbers", "--to", str(fresh), *wanted]
+        environment = os.environ | {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        subprocess.run(make, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        for page in wanted:
+            (cache / _version(page)).mkdir(exist_ok=True)
+            (fresh / f"{page}.npz").replace(cache / _version(page) / f"{page}.npz")
+    return cache / _version(name)
+
+
+def _version(name: str) -> str:
+    sources = [conventions.HERE / kind / f"{name}.py" for kind in ("pages", "references")] + [conventions.HERE / "conventions.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]

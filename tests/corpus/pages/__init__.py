@@ -1,0 +1,1 @@
+"""Each page on trainstep: one source for every backend."""

@@ -1,0 +1,1 @@
+"""Each page in plain TensorFlow, without trainstep: the judge. `numbers/` holds what they computed."""

@@ -1,0 +1,47 @@
+"""Every page on the active backend, eager and compiled, against its reference in plain TensorFlow."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+
+from . import conventions
+
+NUM_NATIVE_STEPS = 3
+
+
+def page_module(name):
+    return importlib.import_module(f"{__package__}.pages.{name}")
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("name", conventions.PAGES)
+def test_numeric_mode(name, compile, expected):
+    module, judge = page_module(name), expected(name)
+    numbers = conventions.record(module.build(native=False), module.steps, module.NUM_STEPS, compile=compile)
+    assert sorted(numbers) == sorted(judge)
+    for key, value in numbers.items():
+        np.testing.assert_allclose(value, judge[key], rtol=module.RTOL, atol=module.ATOL, err_msg=f"{name}: {key}")
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("name", conventions.PAGES)
+def test_native_mode(name, compile):
+    """Finite values, the log keys of the page, and exactly the state that must change has changed; the same again with the same seed."""
+    module = page_module(name)
+
+    def run(seed):
+        keras.utils.set_random_seed(seed)
+        page = module.build(native=True)
+        before = conventions.state(page)
+        numbers = conventions.record(page, module.steps, NUM_NATIVE_STEPS, compile=compile)
+        return before, conventions.state(page), numbers
+
+    before, after, numbers = run(1)
+    assert all(np.all(np.isfinite(value)) for value in numbers.values())
+    assert {key.split("/", 2)[2] for key in numbers if key.startswith("0/logs/")} == set(module.LOGS)
+    changed = {key.rsplit("/", 1)[0] for key in after if key not in before or not np.array_equal(before[key], after[key])}
+    assert changed == set(module.CHANGES)
+    for key, value in run(1)[2].items():
+        np.testing.assert_allclose(value, numbers[key], rtol=1e-5, atol=1e-6, err_msg=f"{name}: not the same again: {key}")

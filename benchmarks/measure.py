@@ -32,9 +32,7 @@ def measure(workload: Dense) -> dict[str, Any]:
         "backend": keras.config.backend(),
         "microseconds": {name: round(statistics.median(values)) for name, values in times.items()},
         "spread": {name: [round(min(values)), round(max(values))] for name, values in times.items()},
-        "ratio": round(
-            statistics.median(k / t for k, t in zip(times[keras_fit.NAME], times[trainstep_fit.NAME], strict=True)), 2
-        ),
+        "ratio": round(statistics.median(k / t for k, t in zip(times[keras_fit.NAME], times[trainstep_fit.NAME], strict=True)), 2),
         "last_loss": {name: round(values[-1], 4) for name, values in losses.items()},
     }
 

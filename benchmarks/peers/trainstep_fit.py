@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import keras
-import trainstep as ts
 
+import trainstep as ts
 from benchmarks.workloads.dense import Dense
 
 NAME = "trainstep fit"
@@ -19,7 +19,7 @@ def prepare(workload: Dense) -> Callable[[], float]:
     mean_loss = keras.metrics.Mean(name="loss")
 
     @ts.step
-    def train_step(images, labels):  # noqa: ANN001, ANN202 - as a user writes it
+    def train_step(images, labels):
         with ts.GradientTape() as tape:
             predictions = model(images, training=True)
             loss = loss_fn(labels, predictions)

@@ -38,7 +38,7 @@ class BakedValues:
         return None
 
     def forget_written(self, places: Collection[tuple[int, Any]]) -> None:
-        """Forgets the values that the function itself writes: those that capturing changed, and `places` where it leaves tensors."""
+        """Forgets what the function itself writes: values that capturing changed, and `places` where it leaves tensors."""
         self._values = [
             (place, old)
             for place, old in self._values
@@ -54,8 +54,9 @@ class BakedValues:
         for name, generator, state in generators:
             if str(generator.bit_generator.state) != str(state):
                 raise CaptureError(
-                    f"The step {step_name!r} draws from the NumPy generator `{name}` while it is captured: the compiled step would repeat "
-                    "that draw for ever. Draw with `keras.random`, or draw outside and pass the array to the step."
+                    f"The step {step_name!r} draws from the NumPy generator `{name}` while it is captured: "
+                    "the compiled step would repeat that draw for ever. Draw with `keras.random`, "
+                    "or draw outside and pass the array to the step."
                 )
         for name, collection, old in before:
             leaked = _new_tensor(collection, old)
@@ -63,9 +64,9 @@ class BakedValues:
                 collection.clear()
                 collection.extend(old) if isinstance(collection, list) else collection.update(old)
                 raise CaptureError(
-                    f"The step {step_name!r} puts {describe(leaked)} into `{name}`. A compiled step runs its Python code only while it is "
-                    "captured, so the later values would be missing. Return the tensor in the step's dict and collect it outside, or "
-                    "use `@ts.step(compile=False)`."
+                    f"The step {step_name!r} puts {describe(leaked)} into `{name}`. A compiled step runs its Python code "
+                    "only while it is captured, so the later values would be missing. Return the tensor in the step's dict and "
+                    "collect it outside, or use `@ts.step(compile=False)`."
                 )
 
 

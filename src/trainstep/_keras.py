@@ -17,28 +17,26 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 
-Variable = keras.Variable
-
 _listeners = threading.local()
 _patch_lock = threading.Lock()
 
 
-def raw_value(variable: Variable) -> Any:
-    """The framework's own value, not cast by an autocast scope. `Variable.value` casts; no public name does not."""
+def raw_value(variable: keras.Variable) -> Any:
+    """The framework's own value, not cast by an autocast scope. `keras.Variable.value` casts; no public name does not."""
     return variable._value  # noqa: SLF001
 
 
-def set_raw_value(variable: Variable, value: Any) -> None:
-    """Hands a variable a new value without a copy. `Variable.assign` converts, checks and may copy at every step."""
+def set_raw_value(variable: keras.Variable, value: Any) -> None:
+    """Hands a variable a new value without a copy. `keras.Variable.assign` converts, checks and may copy at every step."""
     variable._value = value  # noqa: SLF001
 
 
-def is_initialized(variable: Variable) -> bool:
+def is_initialized(variable: keras.Variable) -> bool:
     """Whether the variable holds a value; one created in a `StatelessScope` does not until it is first needed."""
     return variable._value is not None  # noqa: SLF001
 
 
-def initialize(variable: Variable) -> None:
+def initialize(variable: keras.Variable) -> None:
     """Gives a variable created in a `StatelessScope` its initial value; Keras does so only when the scope ends."""
     with suspended_stateless_scope():
         variable._deferred_initialize()  # noqa: SLF001
@@ -57,14 +55,14 @@ def suspended_stateless_scope() -> Iterator[None]:
         global_state.set_global_attribute("stateless_scope", scope)
 
 
-def current_raw_value(variable: Variable) -> Any:
+def current_raw_value(variable: keras.Variable) -> Any:
     """The uncast value that a read of the variable would see: that of the `StatelessScope`, if there is one that knows it."""
     scope = global_state.get_global_attribute("stateless_scope")
     value = None if scope is None else scope.get_current_value(variable)
     return raw_value(variable) if value is None else value
 
 
-def replace_current_raw_value(variable: Variable, value: Any) -> None:
+def replace_current_raw_value(variable: keras.Variable, value: Any) -> None:
     """Hands on an equal value under another identity, to the `StatelessScope` if there is one, else to the variable."""
     scope = global_state.get_global_attribute("stateless_scope")
     if scope is None:
@@ -73,7 +71,7 @@ def replace_current_raw_value(variable: Variable, value: Any) -> None:
         scope.add_update((variable, value))
 
 
-def complete_stateless_scope(variable: Variable, value_in: Callable[[Variable], Any]) -> None:
+def complete_stateless_scope(variable: keras.Variable, value_in: Callable[[keras.Variable], Any]) -> None:
     """Lets a `StatelessScope` that Keras opened inside a step know the step's value of a variable.
 
     Without it Keras reads the variable's own value there, which a compiled step would freeze.
@@ -83,7 +81,7 @@ def complete_stateless_scope(variable: Variable, value_in: Callable[[Variable], 
         scope.add_update((variable, value_in(variable)))
 
 
-def was_created_trainable(variable: Variable) -> bool:
+def was_created_trainable(variable: keras.Variable) -> bool:
     """Whether a variable was created trainable, though its layer may be frozen now.
 
     Keras overwrites the flag when a layer is frozen; what remains is the list of the owner in which the variable was put
@@ -102,14 +100,14 @@ def was_created_trainable(variable: Variable) -> bool:
 # Reading and assigning variables
 
 
-def notify_read(variable: Variable) -> None:
+def notify_read(variable: keras.Variable) -> None:
     """Tells the listeners that a variable is about to be read or assigned."""
     for listener in getattr(_listeners, "stack", ()):
         listener(variable)
 
 
 @contextlib.contextmanager
-def on_variable_use(listener: Callable[[Variable], None]) -> Iterator[None]:
+def on_variable_use(listener: Callable[[keras.Variable], None]) -> Iterator[None]:
     """Calls `listener(variable)` before each read or assignment of a Keras variable in this thread.
 
     Keras announces neither, so the properties of its public `Variable` class are wrapped while anybody listens.
@@ -135,21 +133,23 @@ def _instrument() -> None:
         if _num_listeners > 1:
             return
         _originals.update(
-            value=_inherited("value"), assign=_inherited("assign"), own={n for n in ("value", "assign") if n in vars(Variable)}
+            value=_inherited("value"),
+            assign=_inherited("assign"),
+            own={n for n in ("value", "assign") if n in vars(keras.Variable)},
         )
         get_value, assign = _originals["value"].fget, _originals["assign"]
 
-        def value(variable: Variable) -> Any:
+        def value(variable: keras.Variable) -> Any:
             notify_read(variable)
             return get_value(variable)
 
         @functools.wraps(assign)
-        def announced_assign(variable: Variable, new_value: Any) -> Any:
+        def announced_assign(variable: keras.Variable, new_value: Any) -> Any:
             notify_read(variable)
             return assign(variable, new_value)
 
-        Variable.value = property(value, doc=_originals["value"].__doc__)  # type: ignore[misc]
-        Variable.assign = announced_assign  # type: ignore[method-assign]
+        keras.Variable.value = property(value, doc=_originals["value"].__doc__)  # type: ignore[misc]
+        keras.Variable.assign = announced_assign  # type: ignore[method-assign]
 
 
 def _release() -> None:
@@ -160,13 +160,13 @@ def _release() -> None:
             return
         for name in ("value", "assign"):
             if name in _originals["own"]:
-                setattr(Variable, name, _originals[name])
+                setattr(keras.Variable, name, _originals[name])
             else:
-                delattr(Variable, name)
+                delattr(keras.Variable, name)
 
 
 def _inherited(name: str) -> Any:
-    return next(vars(cls)[name] for cls in Variable.__mro__ if name in vars(cls))
+    return next(vars(cls)[name] for cls in keras.Variable.__mro__ if name in vars(cls))
 
 
 @contextlib.contextmanager
@@ -175,24 +175,24 @@ def variables_created_within(context: Callable[[], contextlib.AbstractContextMan
 
     Keras has no hook for the creation of a variable: the constructor of its public class is wrapped for a while.
     """
-    thread, construct = threading.get_ident(), Variable.__init__
-    owned = vars(Variable).get("__init__")
+    thread, construct = threading.get_ident(), keras.Variable.__init__
+    owned = vars(keras.Variable).get("__init__")
 
     @functools.wraps(construct)
-    def construct_within(variable: Variable, *args: Any, **kwargs: Any) -> None:
+    def construct_within(variable: keras.Variable, *args: Any, **kwargs: Any) -> None:
         if threading.get_ident() != thread:
             return construct(variable, *args, **kwargs)
         with context():
             return construct(variable, *args, **kwargs)
 
-    Variable.__init__ = construct_within  # type: ignore[method-assign]
+    keras.Variable.__init__ = construct_within  # type: ignore[method-assign]
     try:
         yield
     finally:
         if owned is None:
-            del Variable.__init__
+            del keras.Variable.__init__
         else:
-            Variable.__init__ = owned  # type: ignore[method-assign]
+            keras.Variable.__init__ = owned  # type: ignore[method-assign]
 
 
 # Metrics and optimizers
@@ -228,7 +228,7 @@ def _metric_classes(cls: type) -> set[type]:
 
 
 @contextlib.contextmanager
-def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any], list[Variable]], bool]) -> Iterator[None]:
+def optimizer_updates(listener: Callable[[keras.optimizers.Optimizer, list[Any], list[keras.Variable]], bool]) -> Iterator[None]:
     """Calls `listener(optimizer, gradients, variables)` before each `optimizer.apply` in this thread. Keras checks neither list.
 
     If it answers `True`, Keras' warning about variables without a gradient is left out: Keras gives it anew at every step.
@@ -279,6 +279,51 @@ def unbuilt_loss_scaling() -> Iterator[list[keras.optimizers.LossScaleOptimizer]
         keras.optimizers.LossScaleOptimizer.scale_loss = scale_loss
 
 
+# Losses of layers
+
+
+@contextlib.contextmanager
+def layers_with_losses() -> Iterator[dict[int, tuple[keras.layers.Layer, list[Any]]]]:
+    """The layers that lose or `add_loss` a loss inside the block, by `id`, each with the losses it had before.
+
+    Keras keeps them in private lists, which a call of the outermost layer empties; neither is announced, so both methods of the
+    public `Layer` class are wrapped for a while.
+    """
+    thread, cls = threading.get_ident(), keras.layers.Layer
+    originals = {name: vars(cls)[name] for name in ("add_loss", "_clear_losses")}
+    before: dict[int, tuple[keras.layers.Layer, list[Any]]] = {}
+
+    def noting(method: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(method)
+        def noted(layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> None:
+            if threading.get_ident() == thread:
+                before.setdefault(id(layer), (layer, list(layer._losses)))  # noqa: SLF001
+            return method(layer, *args, **kwargs)
+
+        return noted
+
+    for name, method in originals.items():
+        setattr(cls, name, noting(method))
+    try:
+        yield before
+    finally:
+        for name, method in originals.items():
+            setattr(cls, name, method)
+
+
+def own_losses(layer: keras.layers.Layer) -> list[Any]:
+    """The losses that a layer itself has added since they were last cleared; `layer.losses` has those of its sublayers too."""
+    return layer._get_own_losses()  # noqa: SLF001
+
+
+def set_own_losses(layer: keras.layers.Layer, losses: list[Any]) -> None:
+    """Makes these the losses that a layer itself has added; Keras can only clear those of its sublayers with them."""
+    layer._loss_ids.clear()  # noqa: SLF001
+    keras.layers.Layer.add_loss(layer, losses)  # In a `StatelessScope` they go there, and their `id`s here.
+    layer._losses.clear()  # noqa: SLF001
+    layer._losses.extend(losses)  # noqa: SLF001
+
+
 # Callbacks
 
 
@@ -307,6 +352,11 @@ def global_seed_generator() -> keras.random.SeedGenerator:
 def global_seed_generator_if_any() -> keras.random.SeedGenerator | None:
     """The generator behind unseeded `keras.random` calls, if there has been such a call yet."""
     return global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+
+
+def draw_seed(seed: Any) -> Any:
+    """The seed tensor of a draw, as every `keras.random` function takes it: Keras has no public name for that."""
+    return seed_generator.draw_seed(seed)
 
 
 def keep_global_seed_generator(generator: keras.random.SeedGenerator) -> None:

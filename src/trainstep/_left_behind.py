@@ -1,11 +1,12 @@
 """Tensors that a step leaves in attributes: placeholders while it is captured, numbers after each run."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import keras
 
-from . import backends
+from . import _keras, backends
 from ._reach import Reach
 from .backends import Tensor
 
@@ -18,12 +19,14 @@ _ABSENT = object()
 class LeftBehind:
     """The tensors that a step leaves in attributes, globals and closures, as further outputs of its program.
 
-    A layer that sets `self.divergence = ...` in its forward pass has a number there after each step, as it has when run eagerly.
+    A layer that sets `self.divergence = ...` in its forward pass has a number there after each step, as it has when run eagerly;
+    so have `layer.losses` after `layer.add_loss(...)`.
     """
 
     def __init__(self, reach: Reach):
         self._reach = reach
         self._left: list[tuple[Any, Any, Any, int]] = []
+        self._losses: list[tuple[keras.layers.Layer, int]] = []
 
     @property
     def places(self) -> set[tuple[int, Any]]:
@@ -36,8 +39,9 @@ class LeftBehind:
         def collecting_function(tensors: Sequence[Tensor]) -> list[Tensor]:
             before = self._contents()
             try:
-                outputs = function(tensors)
-                self._left, leaves = [], []
+                with self._collecting_losses() as leaves:
+                    outputs = function(tensors)
+                self._left = []
                 for container, key, _ in _changes(before):
                     value = _get(container, key)
                     flat = keras.tree.flatten(value)
@@ -52,10 +56,30 @@ class LeftBehind:
 
     def put(self, outputs: Sequence[Tensor]) -> None:
         """Puts the numbers of one run, the last outputs of its program, where the step left them."""
-        start = len(outputs) - sum(count for *_, count in self._left)
+        start = len(outputs) - sum(count for *_, count in (*self._losses, *self._left))
+        for layer, count in self._losses:
+            _keras.set_own_losses(layer, list(outputs[start : start + count]))
+            start += count
         for container, key, structure, count in self._left:
             _put(container, key, keras.tree.pack_sequence_as(structure, list(outputs[start : start + count])))
             start += count
+
+    @contextlib.contextmanager
+    def _collecting_losses(self) -> Iterator[list[Tensor]]:
+        """A list that gets the losses that layers add in the block; each layer has its old losses again after it."""
+        leaves: list[Tensor] = []
+        with _keras.layers_with_losses() as before:
+            try:
+                yield leaves
+                self._losses = []
+                for layer, _ in before.values():
+                    losses = _keras.own_losses(layer)
+                    self._losses.append((layer, len(losses)))
+                    leaves.extend(losses)
+            finally:
+                with _keras.suspended_stateless_scope():
+                    for layer, old in before.values():
+                        _keras.set_own_losses(layer, old)
 
     def _contents(self) -> list[tuple[Any, dict[Any, Any]]]:
         spaces = [(container, dict(container)) for _, container in self._reach.namespaces]

@@ -55,7 +55,9 @@ class LogLayout:
         leaves = keras.tree.flatten(result)
         for leaf in leaves:
             if not backends.active().is_tensor(leaf):
-                raise StepError(f"The prediction step {self._step_name!r} must return tensors, in any nest. It returned {describe(result)}.")
+                raise StepError(
+                    f"The prediction step {self._step_name!r} must return tensors, in any nest. It returned {describe(result)}."
+                )
         self._predictions = keras.tree.map_structure(lambda leaf: None, result)
         return leaves
 
@@ -66,7 +68,8 @@ class LogLayout:
         """
         if result is not None and not isinstance(result, Mapping):
             raise StepError(
-                f"The step {self._step_name!r} must return None or a dict of metrics and scalar tensors. It returned {describe(result)}. "
+                f"The step {self._step_name!r} must return None or a dict of metrics and scalar tensors. "
+                f"It returned {describe(result)}. "
                 'Write `return {"loss": loss}`; a step that returns predictions goes to `ts.Trainer(predict_step=...)`.'
             )
         outputs: list[Tensor] = []
@@ -121,8 +124,9 @@ class LogLayout:
         scalar = keras.ops.convert_to_tensor(value) if is_number or type(value).__module__ == "numpy" else None
         if scalar is None or tuple(scalar.shape) != ():
             raise StepError(
-                f"The step {self._step_name!r} returned {describe(value)} as {'/'.join(path)!r}. A step returns metrics and scalar tensors; "
-                f"reduce it, for instance with `keras.ops.mean`. No variable has been changed."
+                f"The step {self._step_name!r} returned {describe(value)} as {'/'.join(path)!r}. "
+                "A step returns metrics and scalar tensors; reduce it, for instance with `keras.ops.mean`. "
+                "No variable has been changed."
             )
         return scalar
 

@@ -13,7 +13,7 @@ from ._errors import CaptureError
 
 @contextlib.contextmanager
 def refuse_frozen_draws(step_name: str) -> Iterator[None]:
-    """Raises `CaptureError` if the block draws from NumPy's or Python's global generator: a compiled step would repeat that draw."""
+    """Raises `CaptureError` if the block draws from NumPy's or Python's global generator: a compiled step would repeat it."""
     numpy_before, python_before = _numpy_state(), random.getstate()
     with _keras.python_draws_by_keras() as bounds:
         yield
@@ -24,8 +24,8 @@ def refuse_frozen_draws(step_name: str) -> Iterator[None]:
 
 
 def _numpy_state() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state()
-    return (kind, bytes(keys), *rest)
+    state = np.random.get_state(legacy=False)
+    return (state["bit_generator"], bytes(state["state"]["key"]), state["state"]["pos"], state["has_gauss"], state["gauss"])
 
 
 def _state_after(before: tuple[Any, ...], bounds: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
@@ -39,6 +39,8 @@ def _state_after(before: tuple[Any, ...], bounds: Sequence[tuple[int, int]]) -> 
 
 def _message(step_name: str, generator: str) -> str:
     return (
-        f"The step {step_name!r} draws from {generator} while it is captured: the compiled step would repeat that draw for ever. "
-        "Draw with `keras.random` (its `seed` may be left out), or draw outside and pass the array to the step. No variable has changed."
+        f"The step {step_name!r} draws from {generator} while it is captured: "
+        "the compiled step would repeat that draw for ever. "
+        "Draw with `keras.random` (its `seed` may be left out), or draw outside and pass the array to the step. "
+        "No variable has changed."
     )

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, final, overload
@@ -22,7 +21,7 @@ from ._reach import Reach
 from ._state import Rollback
 from .backends import AbstractProgram, Tensor
 
-Compile = Literal["auto"] | bool
+Compile = Literal["auto", True, False]
 Signature = tuple[Any, ...]
 
 
@@ -69,10 +68,10 @@ class Step:
     """A function of one batch that runs as one compiled program. Made by `ts.step`."""
 
     def __init__(self, function: Callable[..., Any], *, compile: Compile = "auto"):
-        if compile not in (True, False, "auto"):
+        if not (isinstance(compile, bool) or compile == "auto"):
             raise StepError(f"`ts.step` knows compile=True, False and 'auto'. Got {compile!r}.")
         self._function = function
-        self._compile = compile
+        self._compile: Compile = compile
         self._captured: dict[Signature, _Captured] = {}
         self._eager_layouts: dict[Signature, LogLayout] = {}
         self._running_means: dict[str, keras.metrics.Mean] = {}
@@ -142,9 +141,10 @@ class Step:
             del self._captured[signature]
             if not change.is_expected:
                 self._warn_once(
-                    f"`{change.name}` changed from {change.old!r} to {change.new!r}. It is a Python value, constant in the compiled step "
-                    f"`{self.__name__}`, which is now captured anew; that takes time at every change. Make it a variable, "
-                    f"`{change.name} = keras.Variable({change.old!r}, trainable=False)`, and change it with `.assign(...)`.",
+                    f"`{change.name}` changed from {change.old!r} to {change.new!r}. It is a Python value, constant in the "
+                    f"compiled step `{self.__name__}`, which is now captured anew; that takes time at every change. "
+                    f"Make it a variable, `{change.name} = keras.Variable({change.old!r}, trainable=False)`, "
+                    "and change it with `.assign(...)`.",
                     key=f"baked {change.name}",
                 )
 
@@ -189,7 +189,9 @@ class Step:
         captured = self._capture_if_new(*_signature(batch, "train"), batch, "train")
         variables = self.variables
         if len(state) != len(variables):
-            raise StepError(f"`{self.__name__}.stateless` needs {len(variables)} values, one for each of `variables`. Got {len(state)}.")
+            raise StepError(
+                f"`{self.__name__}.stateless` needs {len(variables)} values, one for each of `variables`. Got {len(state)}."
+            )
         position = {id(variable): i for i, variable in enumerate(variables)}
         touched = [position[id(variable)] for variable in captured.program.variables]
         outputs, new = captured.program.stateless([state[i] for i in touched], _tensors(batch))
@@ -200,7 +202,9 @@ class Step:
 
     def report(self) -> str:
         """Which program runs for each signature, and what capturing it took."""
-        lines = [f"step {self.__name__!r} on {backends.active().name}: {self._num_traces} capture(s), {len(self._variables)} variables"]
+        lines = [
+            f"step {self.__name__!r} on {backends.active().name}: {self._num_traces} capture(s), {len(self._variables)} variables"
+        ]
         for signature, captured in self._captured.items():
             program = captured.program
             lines.append(
@@ -243,9 +247,7 @@ class Step:
             self._learn(rollback.variables, layout)  # type: ignore[union-attr]
         return layout, outputs
 
-    def _capture_if_new(
-        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str
-    ) -> _Captured:
+    def _capture_if_new(self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
         if signature not in self._captured:
             self._captured[signature] = self._capture(tensors, args, role)
         return self._captured[signature]
@@ -302,15 +304,17 @@ class Step:
 def check_update(name: str, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
     """Raises `StepError` for an update that Keras would make wrongly, or not at all, without a word."""
     if len(gradients) != len(variables):
-        raise StepError(f"In step {name!r}, {optimizer.name!r} was given {len(gradients)} gradients for {len(variables)} variables.")
+        raise StepError(
+            f"In step {name!r}, {optimizer.name!r} was given {len(gradients)} gradients for {len(variables)} variables."
+        )
     seen: set[int] = set()
     for gradient, variable in zip(gradients, variables, strict=True):
         if gradient is None:
             continue
         if id(variable) in seen:
             raise StepError(
-                f"In step {name!r}, {describe(variable)} is given twice to {optimizer.name!r}, so its gradient would be applied twice. "
-                "List each variable once: `list({id(v): v for v in variables}.values())`."
+                f"In step {name!r}, {describe(variable)} is given twice to {optimizer.name!r}, "
+                "so its gradient would be applied twice. List each variable once: `list({id(v): v for v in variables}.values())`."
             )
         seen.add(id(variable))
         if tuple(gradient.shape) != tuple(variable.shape):
@@ -360,7 +364,9 @@ def _as_input(leaf: Any) -> Tensor:
         raise DataError(f"A step takes tensors and arrays. Got {describe(leaf)}: read it inside the step instead.")
     array = np.asarray(leaf)
     if array.dtype.kind not in "biufV":
-        raise DataError(f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first.")
+        raise DataError(
+            f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first."
+        )
     return backend.as_input(array)
 
 

@@ -77,9 +77,7 @@ class GradientTape:
                 self._explicitly_watched.add(id(source))
             recorder.watch(source)
 
-    def gradient(
-        self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: str = "none"
-    ) -> Any:
+    def gradient(self, target: Any, sources: Any, output_gradients: Any = None, unconnected_gradients: str = "none") -> Any:
         """The gradient of `target` with respect to `sources`.
 
         Args:
@@ -182,9 +180,7 @@ class GradientTape:
 
     def watched_variables(self) -> tuple[keras.Variable, ...]:
         """The Keras variables that are watched, in the order in which they were first read."""
-        return tuple(
-            v for key, v in self._variables.items() if key in self._explicitly_watched or _keras.was_created_trainable(v)
-        )
+        return tuple(v for key, v in self._variables.items() if key in self._explicitly_watched or _keras.was_created_trainable(v))
 
     def _open(self, recorder: AbstractRecorder) -> None:
         self._block = contextlib.ExitStack()
@@ -349,7 +345,9 @@ def _flatten_output_gradients(targets: list[Any], output_gradients: Any) -> list
         return [None] * len(targets)
     weights = keras.tree.flatten(output_gradients)
     if len(weights) != len(targets):
-        raise TapeError(f"`tape.gradient` got {len(targets)} targets and {len(weights)} output gradients: there must be one for each.")
+        raise TapeError(
+            f"`tape.gradient` got {len(targets)} targets and {len(weights)} output gradients: there must be one for each."
+        )
     converted = []
     for target, weight in zip(targets, weights, strict=True):
         if weight is not None:

@@ -5,6 +5,7 @@ import random
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 
 WEIGHTS = np.arange(64, dtype="float32")
@@ -59,9 +60,10 @@ def test_a_seeded_layer_draws_what_keras_draws():
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "draw", [lambda: np.random.rand(), lambda: random.random(), lambda rng=np.random.default_rng(0): rng.random()]
-)
+GENERATOR = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.rand(), lambda: random.random(), lambda: GENERATOR.random()])
 def test_a_draw_that_would_be_frozen_is_an_error(draw):
     w = keras.Variable(1.0)
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 
 X = np.ones((2, 1), "float32")
@@ -71,7 +72,7 @@ def test_a_variable_that_is_listed_twice_is_an_error(compile):
         optimizer.apply_gradients(zip(tape.gradient(loss, [w, w]), [w, w], strict=True))
         return {"loss": loss}
 
-    with pytest.raises(ts.StepError, match="'w'.*given twice"):
+    with pytest.raises(ts.StepError, match=r"'w'.*given twice"):
         train_step(X)
     assert float(w.numpy()) == 1.0
 

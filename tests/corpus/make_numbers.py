@@ -1,4 +1,4 @@
-"""Computes the numbers of the references: `KERAS_BACKEND=tensorflow python -m tests.corpus.make_numbers [--sign -1] --to FOLDER [PAGE ...]`."""
+"""Computes the numbers of the references, on TensorFlow: `python -m tests.corpus.make_numbers --to FOLDER [PAGE ...]`."""
 
 import argparse
 import importlib

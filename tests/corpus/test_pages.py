@@ -28,7 +28,7 @@ def test_numeric_mode(name, compile, expected):
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
 @pytest.mark.parametrize("name", conventions.PAGES)
 def test_native_mode(name, compile):
-    """Finite values, the log keys of the page, and exactly the state that must change has changed; the same again with the same seed."""
+    """Finite values, the page's log keys; exactly the state that must change has changed; the same again with the same seed."""
     module = page_module(name)
 
     def run(seed):

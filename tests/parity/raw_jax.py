@@ -17,9 +17,7 @@ def losses(weights, images, labels, *, batch_size, num_steps, learning_rate=0.00
     def step(weights, averages, x, y):
         loss, gradients = jax.value_and_grad(loss_of)(weights, x, y)
         averages = [rho * a + (1 - rho) * g * g for a, g in zip(averages, gradients, strict=True)]
-        weights = [
-            w - learning_rate * g / jnp.sqrt(a + epsilon) for w, a, g in zip(weights, averages, gradients, strict=True)
-        ]
+        weights = [w - learning_rate * g / jnp.sqrt(a + epsilon) for w, a, g in zip(weights, averages, gradients, strict=True)]
         return loss, weights, averages
 
     weights = [jnp.asarray(w) for w in weights]

@@ -7,8 +7,8 @@ import sys
 import keras
 import numpy as np
 import pytest
-import trainstep as ts
 
+import trainstep as ts
 from trainstep import digits
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

@@ -7,8 +7,9 @@ import sys
 import keras
 import numpy as np
 import pytest
-import trainstep as ts
 from keras import layers
+
+import trainstep as ts
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 
 

@@ -71,14 +71,18 @@ def test_learning_rate_scheduler_and_plateau():
 def test_early_stopping_puts_the_best_weights_back():
     w1 = OneWeight(learning_rate=0.1)
     # Predictions fall by 0.1 each epoch and pass 0.75 between the third and the fourth: |w - 0.75| is least at w = 0.7 or 0.8.
-    history = w1.trainer().fit(
-        ONE,
-        column(0.75),
-        epochs=10,
-        validation_data=(ONE, column(0.72)),
-        callbacks=keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True),
-        verbose=0,
-    ).history
+    history = (
+        w1.trainer()
+        .fit(
+            ONE,
+            column(0.75),
+            epochs=10,
+            validation_data=(ONE, column(0.72)),
+            callbacks=keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True),
+            verbose=0,
+        )
+        .history
+    )
     assert history["val_loss"] == pytest.approx([0.18, 0.08, 0.02, 0.12, 0.22], abs=1e-6)
     assert weight(w1) == pytest.approx(0.7)
 

@@ -118,9 +118,9 @@ def test_no_thread_stays(capsys):
 
 
 def test_small_and_strange_values():
-    assert _progress._format(0.00012345) == "1.2345e-04"  # noqa: SLF001  # nothing public prints one value
-    assert _progress._format(float("nan")) == "nan"  # noqa: SLF001
-    assert _progress._format(1234.5678) == "1234.5678"  # noqa: SLF001
+    assert _progress._format(0.00012345) == "1.2345e-04"  # nothing public prints one value
+    assert _progress._format(float("nan")) == "nan"
+    assert _progress._format(1234.5678) == "1234.5678"
 
 
 def test_an_unknown_verbosity_is_refused():

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+
 import trainstep as ts
 
 X = np.arange(6, dtype="float32").reshape(3, 2)
@@ -39,7 +40,9 @@ def test_python_numbers_are_inputs():
 
 
 def test_everything_unbuilt_is_built_while_it_is_captured_once():
-    model = keras.Sequential([keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+    model = keras.Sequential(
+        [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
+    )
     optimizer, runs = keras.optimizers.Adam(), {"count": 0}
 
     @ts.step(compile=True)

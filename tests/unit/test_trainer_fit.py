@@ -50,8 +50,10 @@ def test_validation_comes_when_it_is_due():
 
 def test_validation_steps_take_the_same_first_batches_each_time():
     x = column(1, 2, 30)
-    history = OneWeight().trainer().fit(
-        x, 0 * x, epochs=2, validation_data=(x, 0 * x), validation_batch_size=1, validation_steps=2, verbose=0
+    history = (
+        OneWeight()
+        .trainer()
+        .fit(x, 0 * x, epochs=2, validation_data=(x, 0 * x), validation_batch_size=1, validation_steps=2, verbose=0)
     )
     assert history.history["val_loss"] == [pytest.approx(1.5)] * 2
 

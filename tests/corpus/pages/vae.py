@@ -2,8 +2,9 @@
 
 import keras
 import numpy as np
-import trainstep as ts
 from keras import layers, ops
+
+import trainstep as ts
 
 from ..conventions import Page, Steps, batch, normal, overwrite_weights
 

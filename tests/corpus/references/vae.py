@@ -19,9 +19,7 @@ def steps(page: Page) -> Steps:
         with tf.GradientTape() as tape:
             mean, log_variance, z = page.encoder(x, normal(t, 0, (BATCH_SIZE, 2)))
             reconstruction = page.decoder(z)
-            reconstruction_loss = tf.reduce_mean(
-                tf.reduce_sum(keras.losses.binary_crossentropy(x, reconstruction), axis=(1, 2))
-            )
+            reconstruction_loss = tf.reduce_mean(tf.reduce_sum(keras.losses.binary_crossentropy(x, reconstruction), axis=(1, 2)))
             kl_loss = tf.reduce_mean(tf.reduce_sum(-0.5 * (1 + SIGN * log_variance - mean**2 - tf.exp(log_variance)), axis=1))
             total_loss = reconstruction_loss + kl_loss
         page.optimizer.apply_gradients(zip(tape.gradient(total_loss, weights), weights, strict=True))

@@ -6,6 +6,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
 from . import _devices, _program
@@ -35,7 +36,7 @@ class JaxBackend(AbstractBackend):
         return isinstance(value, jax.Array)
 
     def is_concrete(self, value: Tensor) -> bool:
-        return not isinstance(value, jax.core.Tracer)
+        return not isinstance(value, Tracer)
 
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)

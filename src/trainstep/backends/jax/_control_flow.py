@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import keras
+from jax.core import Tracer
 
 from . import _private
 
@@ -14,10 +15,10 @@ Branch = Callable[[], Any]
 
 @contextlib.contextmanager
 def branches_may_assign(scope: Any) -> Iterator[None]:
-    """Inside the block, `cond` hands the variables that either branch assigns through `jax.lax.cond`, and updates `scope` with them."""
+    """Inside the block, `cond` hands the variables that either branch assigns through `jax.lax.cond`, and on to `scope`."""
 
     def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
-        if not isinstance(pred, jax.core.Tracer):
+        if not isinstance(pred, Tracer):
             return true_fn() if pred else false_fn()
         written = scope.written_by(true_fn) | scope.written_by(false_fn)
         result, values = jax.lax.cond(pred, _with_values(true_fn, scope, written), _with_values(false_fn, scope, written))
@@ -35,7 +36,7 @@ def branches_taken_in_python() -> Iterator[None]:
     staged = _private.original_cond()
 
     def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
-        if isinstance(pred, jax.core.Tracer):
+        if isinstance(pred, Tracer):
             return staged(pred, true_fn, false_fn)
         return true_fn() if pred else false_fn()
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import keras
 import numpy as np
 
@@ -28,4 +29,4 @@ def describe_devices() -> list[str]:
 def _stored_dtype(dtype: np.dtype) -> Any:
     if dtype == np.float64:
         return np.dtype(keras.config.floatx())
-    return dtype if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else jax.dtypes.canonicalize_dtype(dtype)
+    return dtype if jnp.issubdtype(dtype, jax.dtypes.extended) else jax.dtypes.canonicalize_dtype(dtype)

@@ -41,9 +41,7 @@ def bind_call(primitive: Any, function: Any, args: Sequence[Any], params: dict[s
     return primitive.bind(function, *args, **params)
 
 
-def capture_jaxpr(
-    function: Callable[..., Sequence[Any]], args: Sequence[Any], name: str
-) -> tuple[Any, list[Any]]:
+def capture_jaxpr(function: Callable[..., Sequence[Any]], args: Sequence[Any], name: str) -> tuple[Any, list[Any]]:
     """`(jaxpr, constants)` of a function that may add inputs of its own, by `new_input`, while it is traced.
 
     `jax.make_jaxpr` fixes the inputs beforehand; a step's variables are only known once it has run.

@@ -53,7 +53,8 @@ class CapturingScope(keras.StatelessScope):
         variable, value = update
         if not self._branch_depth and base_trace() is not self._trace:
             raise CaptureError(
-                f"On JAX a variable cannot be assigned inside the body of `keras.ops.scan`, `while_loop` or `map`, but {describe(variable)} is. "
+                "On JAX a variable cannot be assigned inside the body of `keras.ops.scan`, `while_loop` or `map`. "
+                f"Here {describe(variable)} is. "
                 "Hand its value through the loop as part of the carry, and assign it after the loop."
             )
         super().add_update((variable, jnp.asarray(value, dtype=self.value_of(variable).dtype)))
@@ -131,9 +132,7 @@ class JaxProgram(AbstractProgram):
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         values = {id(v): value for v, value in zip(self.variables, state, strict=True)}
-        outputs, new = self._function(
-            [values[id(v)] for v in self._written], [values[id(v)] for v in self._read_only], list(batch)
-        )
+        outputs, new = self._function([values[id(v)] for v in self._written], [values[id(v)] for v in self._read_only], list(batch))
         values.update((id(v), value) for v, value in zip(self._written, new, strict=True))
         return outputs, [values[id(v)] for v in self.variables]
 
@@ -150,7 +149,7 @@ def capture(function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequenc
             scope,
             _keras.unseeded_draws_allowed(),
             branches_may_assign(scope),
-            _keras.variables_created_within(_Outside),
+            _keras.variables_created_within(_outside),
             _keras.on_variable_use(lambda variable: _keras.complete_stateless_scope(variable, scope.value_of)),
         ):
             outputs = function(tensors)
@@ -209,14 +208,8 @@ def _distinct(donated: list[Any], read_only: Sequence[Any], batch: Sequence[Any]
     return distinct
 
 
-class _Outside:
+@contextlib.contextmanager
+def _outside() -> Iterator[None]:
     """Leaves the capture and its scope: a variable created in a step is a real one, with a real initial value."""
-
-    def __enter__(self) -> None:
-        self._scope, self._trace = _keras.suspended_stateless_scope(), _private.outside_capture()
-        self._scope.__enter__()
-        self._trace.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        self._trace.__exit__(*exception)
-        self._scope.__exit__(*exception)
+    with _keras.suspended_stateless_scope(), _private.outside_capture():
+        yield

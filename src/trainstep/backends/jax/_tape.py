@@ -119,8 +119,8 @@ class JaxRecorder(AbstractRecorder):
     def _watch_variable(self, variable: keras.Variable) -> None:
         """Follows the variable's present value under an identity that stands for this variable alone.
 
-        Two variables can share one array (after `a.assign(b)`), and a value assigned inside the block may have been computed there; a
-        read then starts afresh, as it does on TensorFlow.
+        Two variables can share one array (after `a.assign(b)`), and a value assigned inside the block may have been computed there;
+        a read then starts afresh, as it does on TensorFlow.
         """
         value = _keras.current_raw_value(variable)
         known = self._values_of.setdefault(id(variable), [])
@@ -187,8 +187,8 @@ class RecordingTrace(_private.Trace):
         """Values never belong to this trace, so it cannot be escaped from."""
         return True
 
-    def stage_value(self, value: Any) -> Any:
-        return self.parent.stage_value(value)
+    def stage_value(self, val: Any) -> Any:
+        return self.parent.stage_value(val)
 
     def cur_qdd(self, value: Any) -> Any:
         return self.parent.cur_qdd(value)
@@ -242,7 +242,7 @@ def _refusing_pullback(operation: str) -> Callable[[Any], Sequence[Any]]:
 
 
 def _is_float(value: Any) -> bool:
-    return jax.dtypes.issubdtype(value.dtype, np.inexact)
+    return jnp.issubdtype(value.dtype, np.inexact)
 
 
 def _cotangent_of(cotangents: dict[int, Any], output: Any) -> Any:

@@ -23,9 +23,9 @@ def flat_call(graph: Any) -> Callable[..., Any]:
 def gradients_not_reduced() -> Iterator[None]:
     """Leaves out the sum over replicas that Keras' optimizers make of their gradients, where there is one replica.
 
-    The sum ties all gradients together by an `IdentityN`. TensorFlow's graph optimizer then drops the edges that keep an update after the
-    reads it must follow, as implied, and after that the `IdentityN` that implied them: a gradient may see weights that were updated
-    already (with two optimizers and a linear loss, about every third step is wrong).
+    The sum ties all gradients together by an `IdentityN`. TensorFlow's graph optimizer then drops the edges that keep an update
+    after the reads it must follow, as implied, and after that the `IdentityN` that implied them: a gradient may see weights that
+    were updated already (with two optimizers and a linear loss, about every third step is wrong).
     """
     if tf.distribute.has_strategy():
         yield

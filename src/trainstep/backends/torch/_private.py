@@ -10,7 +10,6 @@ import torch
 from keras.src.backend.torch import core as core
 from keras.src.backend.torch import random as random
 from keras.src.backend.torch.optimizers import torch_nadam
-from keras.src.random import seed_generator
 from torch.autograd.graph import Node
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -105,7 +104,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 
 def draw_seed(seed: Any) -> torch.Tensor:
     """The two numbers that a draw starts from, as a tensor; advances a seed generator. Keras exports only whole draws."""
-    return seed_generator.draw_seed(seed)
+    return _keras.draw_seed(seed)
 
 
 def find_cpp_compiler() -> str:

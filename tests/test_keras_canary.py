@@ -109,3 +109,23 @@ def test_seeds_that_keras_draws_are_noticed_and_the_global_generator_survives_a_
     _keras.keep_global_seed_generator(generator)
     assert _keras.global_seed_generator() is generator
     assert [float(keras.random.normal(())) for _ in range(2)] == expected
+
+
+def test_layers_whose_losses_change_are_noticed_and_their_own_losses_can_be_set():
+    class Adding(keras.layers.Layer):
+        def call(self, x):
+            self.add_loss(keras.ops.sum(x))
+            return x
+
+    inner = Adding()
+    model = keras.Sequential([inner])
+    model(np.ones((1, 2)))
+    with _keras.layers_with_losses() as before:
+        model(np.ones((1, 3)))
+    model(np.ones((1, 4)))
+    [losses] = [losses for layer, losses in before.values() if layer is inner]
+    assert [float(loss) for loss in losses] == [2.0]
+    assert [float(loss) for loss in _keras.own_losses(inner)] == [4.0]
+    _keras.set_own_losses(inner, losses)
+    assert [float(loss) for loss in model.losses] == [2.0]
+    assert not any(hasattr(vars(keras.layers.Layer)[name], "__wrapped__") for name in ("add_loss", "_clear_losses"))

@@ -5,24 +5,24 @@ import dataclasses
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final, overload
 
 import keras
-import numpy as np
 
 from . import _keras, backends
 from ._baked import BakedValues
-from ._errors import DataError, StepError, TrainStepWarning, describe
+from ._batch import Signature, as_arguments, describe_signature, num_samples, signature_of, tensors_of, with_tensors
+from ._errors import StepError, TrainStepWarning
 from ._left_behind import LeftBehind
 from ._logs import LogLayout
 from ._random import refuse_frozen_draws
 from ._reach import Reach
 from ._state import Rollback
+from ._update import check_update
 from .backends import AbstractProgram, Tensor
 
 Compile = Literal["auto", True, False]
-Signature = tuple[Any, ...]
 
 
 @overload
@@ -125,7 +125,7 @@ class Step:
         """Captures the program for a batch like this one, so that what is wrong with the step is said before any update."""
         args = as_arguments(batch)
         if self._compile is not False:
-            self._capture_if_new(*_signature(args, role), args, role)
+            self._capture_if_new(*signature_of(args, role), args, role)
 
     def reset_metrics(self) -> None:
         """Resets every metric that the step reports, and the running means of its scalars."""
@@ -186,7 +186,7 @@ class Step:
         """
         if self._compile is False:
             raise StepError("`stateless` needs a compiled step: this one was made with compile=False.")
-        captured = self._capture_if_new(*_signature(batch, "train"), batch, "train")
+        captured = self._capture_if_new(*signature_of(batch, "train"), batch, "train")
         variables = self.variables
         if len(state) != len(variables):
             raise StepError(
@@ -194,7 +194,7 @@ class Step:
             )
         position = {id(variable): i for i, variable in enumerate(variables)}
         touched = [position[id(variable)] for variable in captured.program.variables]
-        outputs, new = captured.program.stateless([state[i] for i in touched], _tensors(batch))
+        outputs, new = captured.program.stateless([state[i] for i in touched], tensors_of(batch))
         result = list(state)
         for i, value in zip(touched, new, strict=True):
             result[i] = value
@@ -208,11 +208,11 @@ class Step:
         for signature, captured in self._captured.items():
             program = captured.program
             lines.append(
-                f"  {_describe_signature(signature)}: {program.kind}; "
+                f"  {describe_signature(signature)}: {program.kind}; "
                 f"{self._num_runs.get(signature, 0)} runs, captured in {program.capture_seconds:.2f} s"
             )
         for signature in self._eager_layouts:
-            lines.append(f"  {_describe_signature(signature)}: eager, operation by operation; {self._num_runs[signature]} runs")
+            lines.append(f"  {describe_signature(signature)}: eager, operation by operation; {self._num_runs[signature]} runs")
         return "\n".join(lines)
 
     def _bind(self, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -225,7 +225,7 @@ class Step:
     def _run(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, list[Tensor]]:
         if self._global_seed_generator is not None:
             _keras.keep_global_seed_generator(self._global_seed_generator)
-        signature, tensors = _signature(args, role)
+        signature, tensors = signature_of(args, role)
         self._num_runs[signature] = self._num_runs.get(signature, 0) + 1
         if self._compile is False:
             return self._run_eagerly(signature, tensors, args, role)
@@ -277,12 +277,12 @@ class Step:
         layout = LogLayout(self.__name__, self._running_means)
 
         def function(tensors: Sequence[Tensor]) -> list[Tensor]:
-            batch = _restore(args, tensors)
+            batch = with_tensors(args, tensors)
             with layout.noticing_results(), _keras.optimizer_updates(self._check_update):
                 result = self._function(*batch)
                 if role == "predict":
                     return layout.set_predictions(result)
-                return layout.set_logs(result, num_samples=_num_samples(tensors))
+                return layout.set_logs(result, num_samples=num_samples(tensors))
 
         return layout, function
 
@@ -299,86 +299,3 @@ class Step:
         if key not in self._warned_about:
             self._warned_about.add(key)
             warnings.warn(message, TrainStepWarning, stacklevel=4)
-
-
-def check_update(name: str, optimizer: keras.optimizers.Optimizer, gradients: list[Any], variables: list[keras.Variable]) -> None:
-    """Raises `StepError` for an update that Keras would make wrongly, or not at all, without a word."""
-    if len(gradients) != len(variables):
-        raise StepError(
-            f"In step {name!r}, {optimizer.name!r} was given {len(gradients)} gradients for {len(variables)} variables."
-        )
-    seen: set[int] = set()
-    for gradient, variable in zip(gradients, variables, strict=True):
-        if gradient is None:
-            continue
-        if id(variable) in seen:
-            raise StepError(
-                f"In step {name!r}, {describe(variable)} is given twice to {optimizer.name!r}, "
-                "so its gradient would be applied twice. List each variable once: `list({id(v): v for v in variables}.values())`."
-            )
-        seen.add(id(variable))
-        if tuple(gradient.shape) != tuple(variable.shape):
-            raise StepError(
-                f"In step {name!r}, {optimizer.name!r} was given {describe(gradient)} as the gradient of {describe(variable)}. "
-                "Gradients and variables must be in the same order."
-            )
-    if gradients and not seen:
-        raise StepError(
-            f"In step {name!r}, {optimizer.name!r} was given no gradient for any of {', '.join(v.path for v in variables[:5])}: "
-            "the loss does not depend on them by differentiable operations."
-        )
-
-
-def as_arguments(batch: Any) -> tuple[Any, ...]:
-    """A tuple batch is unpacked into the arguments of a step, any other batch is passed whole."""
-    return batch if isinstance(batch, tuple) else (batch,)
-
-
-def _signature(args: tuple[Any, ...], role: str) -> tuple[Signature, list[Tensor]]:
-    """What a program is captured for, and the batch as a flat list of tensors. Python numbers count as tensors."""
-    tensors = _tensors(args)
-    leaves = tuple((tuple(t.shape), t.dtype) for t in tensors)
-    return (role, _structure(args), leaves), tensors
-
-
-def _structure(nest: Any) -> Any:
-    if isinstance(nest, dict):
-        return ("dict", *((key, _structure(value)) for key, value in nest.items()))
-    if isinstance(nest, (tuple, list)):
-        return (type(nest).__name__, *map(_structure, nest))
-    return None if nest is None else "."
-
-
-def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
-    return [_as_input(leaf) for leaf in keras.tree.flatten(args) if leaf is not None]
-
-
-def _as_input(leaf: Any) -> Tensor:
-    backend = backends.active()
-    if backend.is_tensor(leaf):
-        return backend.as_input(leaf)
-    if isinstance(leaf, (bool, int, float)):
-        dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()
-        return backend.as_input(np.asarray(leaf, dtype))
-    if isinstance(leaf, keras.Variable):
-        raise DataError(f"A step takes tensors and arrays. Got {describe(leaf)}: read it inside the step instead.")
-    array = np.asarray(leaf)
-    if array.dtype.kind not in "biufV":
-        raise DataError(
-            f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first."
-        )
-    return backend.as_input(array)
-
-
-def _restore(args: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-    remaining: Iterator[Tensor] = iter(tensors)
-    return keras.tree.map_structure(lambda leaf: None if leaf is None else next(remaining), args)
-
-
-def _num_samples(tensors: Sequence[Tensor]) -> int:
-    return next((int(t.shape[0]) for t in tensors if len(t.shape)), 1)
-
-
-def _describe_signature(signature: Signature) -> str:
-    _, _, leaves = signature
-    return ", ".join(f"{keras.backend.standardize_dtype(dtype)}{list(shape)}" for shape, dtype in leaves) or "no inputs"

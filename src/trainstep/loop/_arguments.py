@@ -5,8 +5,9 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
+from .._batch import as_arguments
 from .._errors import DataError, describe
-from .._step import Step, as_arguments
+from .._step import Step
 
 
 def positive(name: str, value: Any) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 import trainstep as ts
@@ -251,6 +252,32 @@ def test_an_update_between_two_questions_does_not_change_the_second_answer(run: 
     np.testing.assert_allclose(again, 3 * X**3, rtol=1e-6)
     np.testing.assert_allclose(of_v, X**3, rtol=1e-6)
     np.testing.assert_allclose(updated, X - 0.3 * X**3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
+def test_a_tape_after_an_update_sees_the_new_value_while_the_last_tapes_values_live(
+    optimizer: type[keras.optimizers.Optimizer], compile: bool
+) -> None:
+    w = keras.Variable([1.0, 2.0])
+    update = optimizer(0.5)
+
+    @ts.step(compile=compile)
+    def two_updates() -> list[Any]:
+        tapes, answers = [], []
+        for _ in range(2):
+            with ts.GradientTape(persistent=True) as tape:
+                loss = ops.sum(w**3)
+            gradient = tape.gradient(loss, w)
+            tapes.append((tape, loss))
+            answers += [w + 0.0, gradient]
+            update.apply([gradient], [w])
+        return answers
+
+    first, first_gradient, second, second_gradient = map(ops.convert_to_numpy, two_updates.predict(()))
+    assert np.abs(second - first).max() > 0.1
+    np.testing.assert_allclose(first_gradient, 3 * first**2, rtol=1e-5)
+    np.testing.assert_allclose(second_gradient, 3 * second**2, rtol=1e-5)
 
 
 def test_a_variable_assigned_inside_the_block_is_read_anew(run: Run) -> None:

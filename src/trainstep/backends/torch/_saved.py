@@ -6,11 +6,12 @@ to be kept.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, final
 
 import torch
 
-from ._private import version
+from ._private import DispatchMode, version, written_arguments
 from ._writes import memory_of
 
 
@@ -36,10 +37,28 @@ def mutation_allowed() -> Iterator[None]:
         return
     _thread.is_in_step = True
     try:
-        with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        with torch.autograd.graph.allow_mutation_on_saved_tensors(), _CountedWrites():
             yield
     finally:
         _thread.is_in_step = False
+
+
+@final
+class _CountedWrites(DispatchMode):
+    """Counts a change of tensors in a list, which PyTorch leaves out while any `DispatchMode` is at work.
+
+    `allow_mutation_on_saved_tensors` knows a saved value by that count: after an update by an optimizer (`_foreach_add_`) that was
+    not counted, the next tape would be given the copy that was kept for the last one.
+    """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for written in written_arguments(func, args, kwargs or {}):
+            if isinstance(written, list):
+                torch.autograd.graph.increment_version(written)
+        return result
 
 
 @contextlib.contextmanager

@@ -68,6 +68,21 @@ def test_a_shape_that_depends_on_values_is_an_error(pick: Callable[[torch.Tensor
         ts.step(lambda x: ops.sum(pick(x)), compile=True).predict(X)
 
 
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_one_hot_encodes_the_classes_of_each_run(axis: int) -> None:
+    step = ts.step(lambda classes: ops.one_hot(classes, 3, axis=axis), compile=True)
+    for classes in ([0, 2, 1, 2], [1, -1, 0, 3]):
+        expected = (np.array(classes)[:, None] == np.arange(3)).astype("float32")
+        encoded = step.predict(np.array(classes, "int32")).numpy()
+        np.testing.assert_array_equal(encoded, expected if axis == -1 else expected.T)
+    assert step.num_traces == 1
+
+
+def test_one_hot_without_the_number_of_classes_needs_values() -> None:
+    with pytest.raises(ts.CaptureError, match="needs the value"):
+        ts.step(lambda classes: torch.nn.functional.one_hot(classes.long()), compile=True).predict(np.array([0, 1], "int32"))
+
+
 def test_cond_selects_at_every_run() -> None:
     step = ts.step(lambda x: ops.cond(ops.sum(x) > 0, lambda: {"a": x * 10}, lambda: {"a": x - 1})["a"], compile=True)
     np.testing.assert_allclose(step.predict(X).numpy(), 10 * X)

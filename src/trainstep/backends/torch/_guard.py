@@ -37,6 +37,8 @@ class ValueGuard(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in SCALED_ADDITIONS and _is_captured(kwargs.get("alpha")):
             return SCALED_ADDITIONS[func](*args, kwargs["alpha"])
+        if func is torch.nn.functional.one_hot and _is_captured(args[0]) and _num_classes(*args[1:], **kwargs) > 0:
+            return _one_hot(args[0], _num_classes(*args[1:], **kwargs))
         if (func in _QUESTIONS or func in _PRINTERS) and args and _is_captured(args[0]):
             shape = tuple(args[0].shape)
             if func in _PRINTERS and not any(args[1:]):
@@ -47,6 +49,15 @@ class ValueGuard(TorchFunctionMode):
 
 def _is_captured(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and is_captured(value)
+
+
+def _num_classes(num_classes: int = -1) -> int:
+    return num_classes
+
+
+def _one_hot(classes: torch.Tensor, num_classes: int) -> torch.Tensor:
+    """PyTorch's own looks at every value to refuse one that is out of range; such a row is zeros here, as on the other backends."""
+    return (classes.unsqueeze(-1) == torch.arange(num_classes, device=classes.device)).to(torch.int64)
 
 
 _PRINTERS = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})

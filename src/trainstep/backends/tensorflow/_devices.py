@@ -20,8 +20,9 @@ def as_input(array: np.ndarray | tf.Tensor) -> tf.Tensor:
 
 
 def to_numpy(tensor: tf.Tensor | tf.Variable) -> np.ndarray:
-    """The values on the host; waits for the device."""
-    return np.asarray(tensor.numpy())
+    """The values on the host, also while some layer traces a `tf.function` of its own; waits for the device."""
+    with tf.init_scope():
+        return np.asarray(tensor.numpy())
 
 
 def describe_devices() -> list[str]:

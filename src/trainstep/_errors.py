@@ -91,13 +91,14 @@ _VALUE_QUESTIONS = {
     r"iterat": " to iterate over it",
     r"numpy|__array__": " as a NumPy array",
     r"bool": " as a truth value (`if`, `while`, `and`, `or`, `not`)",
+    r"static integers": " as the bound of a slice (take rows with `keras.ops.take(x, start + keras.ops.arange(n), axis=0)`)",
     r"float\(|`float`|\bint\(|`int`|integer|index|item|local_scalar": " as a Python number (`float`, `int`, `range`, `.item()`)",
 }
 """What a framework's error says, and which question of Python's it answers to; the first that fits counts."""
 
 
 def _asked_by(error: BaseException) -> str:
-    said = f"{type(error).__name__} {error}".split("\n", 1)[0].lower()
+    said = " ".join(f"{type(error).__name__} {error}".splitlines()[:2]).lower()  # JAX names `float` in its second line
     return next((words for pattern, words in _VALUE_QUESTIONS.items() if re.search(pattern, said)), "")
 
 

@@ -41,5 +41,5 @@ def _refuse_what_no_step_takes(dataset: Any, call: str) -> None:
         if not isinstance(spec, tf.TensorSpec) or spec.dtype == tf.string:
             raise DataError(
                 f"`{call}` needs a tf.data.Dataset of dense numeric tensors. This one yields {spec}. "
-                "Encode strings and pad ragged tensors in the pipeline, with `dataset.map(...)`."
+                "Encode strings, pad ragged tensors and make sparse ones dense in the pipeline, with `dataset.map(...)`."
             )

@@ -8,6 +8,7 @@ import jax
 import keras
 from jax.core import Tracer
 
+from ..._errors import CaptureError
 from . import _private
 
 Branch = Callable[[], Any]
@@ -21,7 +22,8 @@ def branches_may_assign(scope: Any) -> Iterator[None]:
         if not isinstance(pred, Tracer):
             return true_fn() if pred else false_fn()
         written = scope.written_by(true_fn) | scope.written_by(false_fn)
-        result, values = jax.lax.cond(pred, _with_values(true_fn, scope, written), _with_values(false_fn, scope, written))
+        with _explained():
+            result, values = jax.lax.cond(pred, _with_values(true_fn, scope, written), _with_values(false_fn, scope, written))
         for variable, value in zip(written.values(), values, strict=True):
             scope.add_update((variable, value))
         return result
@@ -42,6 +44,19 @@ def branches_taken_in_python() -> Iterator[None]:
 
     with _private.replaced_cond(cond):
         yield
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        if "cond branches must have equal output types" not in str(error):
+            raise
+        raise CaptureError(
+            "`keras.ops.cond` in a compiled step needs branches that return tensors of one shape and dtype, in the same nest. "
+            f"JAX says: {error}"
+        ) from error
 
 
 def _with_values(branch: Branch, scope: Any, written: dict[int, keras.Variable]) -> Branch:

@@ -159,6 +159,10 @@ def capture(function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequenc
         jaxpr, constants = _private.capture_jaxpr(with_state, batch, name)
     except _VALUE_NEEDED as error:
         raise CaptureError(needs_value_message(name, error)) from error
+    except IndexError as error:
+        if "must be static integers" not in str(error):
+            raise
+        raise CaptureError(needs_value_message(name, error)) from error
     scope = scopes[-1]
     variables, written = list(scope.variables.values()), scope.written()
     run = _as_function(jax.extend.core.ClosedJaxpr(jaxpr, constants), variables, written, num_inputs=len(batch))

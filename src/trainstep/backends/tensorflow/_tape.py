@@ -1,12 +1,14 @@
 """The recorder: TensorFlow's own tape, asked in such a way that it keeps trainstep's contract."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import keras
 import tensorflow as tf
 
 from ... import _keras
+from ..._errors import TapeError
 from .._abstract import AbstractRecorder, Source, Tensor
 
 
@@ -48,7 +50,8 @@ class TensorFlowRecorder(AbstractRecorder):
             self.resume()
         probe = tf.identity(probed)
         self.pause()
-        is_tracked = self._tape.gradient(probe, probed) is not None
+        with _explained():
+            is_tracked = self._tape.gradient(probe, probed) is not None
         if was_recording:
             self.resume()
         return is_tracked
@@ -66,7 +69,8 @@ class TensorFlowRecorder(AbstractRecorder):
         answers: list[Any] = [None] * len(raw_sources)
         if asked and raw_sources:
             raw_targets, weights = [target for target, _ in asked], [_ones_if_none(weight, target) for target, weight in asked]
-            answers = self._tape.gradient(raw_targets, raw_sources, output_gradients=weights)
+            with _explained():
+                answers = self._tape.gradient(raw_targets, raw_sources, output_gradients=weights)
         if is_last_question:
             del self._tape
         return [_dense(answer, source) for answer, source in zip(answers, raw_sources, strict=True)]
@@ -118,6 +122,18 @@ class TensorFlowRecorder(AbstractRecorder):
             if answer is not None:
                 answer.set_shape(target.shape.concatenate(source.shape))
         return answers
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except LookupError as error:
+        operation = str(error).rpartition(" ")[2]
+        raise TapeError(
+            f"`tape.gradient` cannot go backwards through `{operation}`: TensorFlow has no gradient for this operation. If it "
+            "comes from `keras.ops.slice_update`, use `keras.ops.scatter_update`, or select with `keras.ops.where`."
+        ) from error
 
 
 def _unwrap(source: Source) -> tf.Tensor | tf.Variable:

@@ -145,3 +145,38 @@ def test_loops_of_known_length_are_unrolled() -> None:
         return doubled + total + ops.fori_loop(0, 4, lambda i, t: t + i, 0.0)
 
     np.testing.assert_allclose(ts.step(step, compile=True).predict(X).numpy(), 8 * X + 6 + 6)
+
+
+INDICES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "alone": lambda i: i,
+    "first": lambda i: (i, 1),
+    "second": lambda i: (slice(1, None), i),
+    "last": lambda i: (..., i),
+    "before the last": lambda i: (..., i, slice(None, None, 2)),
+    "after a new axis": lambda i: (None, slice(None), i),
+    "after rows": lambda i: (torch.tensor([0, 2]), i),
+    "twice": lambda i: (i, i),
+    "from the end": lambda i: (slice(None), -i),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_an_integer_that_the_step_computes_is_an_index(name: str) -> None:
+    x = np.random.default_rng(1).normal(size=(4, 4, 5)).astype("float32")
+
+    @ts.step(compile=True)
+    def value_and_gradient(x: torch.Tensor, i: torch.Tensor) -> Any:
+        with ts.GradientTape() as tape:
+            tape.watch(x)
+            part = x[INDICES[name](i + 1)]
+            loss = (part**3).sum()
+        return part, tape.gradient(loss, x)
+
+    for i in (0, 2):
+        theirs = torch.tensor(x, requires_grad=True)
+        expected = theirs[INDICES[name](torch.tensor(i + 1))]
+        part, gradient = value_and_gradient.predict((x, i))
+        np.testing.assert_array_equal(part.numpy(), expected.detach().numpy())
+        expected.pow(3).sum().backward()
+        np.testing.assert_allclose(gradient.numpy(), theirs.grad.numpy(), rtol=1e-6)
+    assert value_and_gradient.num_traces == 1

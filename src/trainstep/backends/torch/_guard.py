@@ -6,6 +6,7 @@ from typing import Any, final
 import torch
 from torch.overrides import TorchFunctionMode
 
+from . import _indexing
 from ._private import SCALED_ADDITIONS, is_captured
 
 _QUESTIONS: Mapping[Callable[..., Any], str] = {
@@ -39,6 +40,8 @@ class ValueGuard(TorchFunctionMode):
             return SCALED_ADDITIONS[func](*args, kwargs["alpha"])
         if func is torch.nn.functional.one_hot and _is_captured(args[0]) and _num_classes(*args[1:], **kwargs) > 0:
             return _one_hot(args[0], _num_classes(*args[1:], **kwargs))
+        if func is torch.Tensor.__getitem__ and _indexing.has_captured_integer(args[1]):
+            return _indexing.select(*args)
         if (func in _QUESTIONS or func in _PRINTERS) and args and _is_captured(args[0]):
             shape = tuple(args[0].shape)
             if func in _PRINTERS and not any(args[1:]):

@@ -55,9 +55,8 @@ def test_the_losses_of_the_last_pass_are_numbers_in_the_step_and_afterwards(comp
 
 @pytest.mark.parametrize("compile", [True, False])
 def test_a_regularizer_is_among_them(compile):
-    model = keras.Sequential(
-        [keras.layers.Dense(1, kernel_initializer="ones", kernel_regularizer=keras.regularizers.L2(0.5)), Adding()]
-    )
+    dense = keras.layers.Dense(1, kernel_initializer="ones", kernel_regularizer=keras.regularizers.L2(0.5))
+    model = keras.Sequential([dense, Adding()])
     assert float(step_on(model, compile=compile)(X)["loss"]) == 10.0 + 5.0 + 1.0
     assert added(model) == [5.0, 1.0]
 

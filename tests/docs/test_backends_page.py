@@ -1,5 +1,6 @@
 """`docs/backends.md` is true: each row of its tables is run on the active backend, and so is the way out that it names."""
 
+import concurrent.futures
 import re
 from pathlib import Path
 
@@ -104,6 +105,24 @@ def test_other_random_layers_draw_anew_in_a_compiled_step(name):
     draws = [keras.ops.convert_to_numpy(augment.predict(images)) for _ in range(4)]
     assert any(np.abs(draw - draws[0]).max() > 1 for draw in draws[1:])
     assert augment.num_traces == 1
+
+
+def test_threads_take_turns():
+    w = keras.Variable(0.0)
+
+    def count_in_a_thread(number):
+        @ts.step(compile=True)
+        def count(x):
+            with ts.GradientTape() as tape:
+                loss = w * keras.ops.sum(x) / 6.0
+            w.assign_add(tape.gradient(loss, w))
+            return {"w": w.value}
+
+        return [count(X) for _ in range(100)]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        logs = list(pool.map(count_in_a_thread, range(2)))
+    assert sorted(float(entry["w"]) for half in logs for entry in half) == list(range(1, 201))
 
 
 def test_the_framework_s_own_draws():

@@ -129,3 +129,19 @@ def test_layers_whose_losses_change_are_noticed_and_their_own_losses_can_be_set(
     _keras.set_own_losses(inner, losses)
     assert [float(loss) for loss in model.losses] == [2.0]
     assert not any(hasattr(vars(keras.layers.Layer)[name], "__wrapped__") for name in ("add_loss", "_clear_losses"))
+
+
+def test_the_layers_directly_inside_a_layer():
+    inner = keras.Sequential([keras.layers.Dense(1)])
+    wrapper = keras.layers.TimeDistributed(inner)
+    assert _keras.sublayers(wrapper) == [inner]
+    assert _keras.sublayers(keras.optimizers.SGD()) == []
+
+
+def test_private_attributes_behind_public_ones():
+    layer, optimizer = keras.layers.Dense(1), keras.optimizers.SGD()
+    layer.trainable = False
+    optimizer.learning_rate = schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
+    assert vars(layer)["_trainable"] is False
+    assert vars(optimizer)["_learning_rate"] is schedule
+    assert {"_trainable", "_learning_rate"} == _keras.ATTRIBUTES_READ_IN_A_STEP

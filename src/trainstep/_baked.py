@@ -2,12 +2,15 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator
+import operator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, final
+
+import numpy as np
 
 from . import backends
 from ._errors import CaptureError, describe
-from ._reach import Place, Reach
+from ._reach import Place, Reach, Scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,33 +20,61 @@ class Change:
     name: str
     old: Any
     new: Any
-    is_expected: bool
-    """Whether the user expects a new capture and needs no warning: a layer was frozen or unfrozen."""
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the user expects a new capture and needs no warning: a layer was frozen, an optimizer replaced, a layer added."""
+        return self.name.endswith("._trainable") or not (isinstance(self.old, Scalar) or _is_array(self.old))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether an object, not a number, was replaced: what the step trains, and what it reports, may be another now."""
+        return not (isinstance(self.old, Scalar) and isinstance(self.new, Scalar))
+
+    def message(self, step_name: str) -> str:
+        """The warning that the step is captured anew."""
+        if self.is_replaced:
+            return (
+                f"`{self.name}` was replaced by another object. It is constant in the compiled step `{step_name}`, which is now "
+                "captured anew; that takes time at every change. Pass it to the step as an argument, or make it a "
+                "`keras.Variable(..., trainable=False)` and change it with `.assign(...)`."
+            )
+        return (
+            f"`{self.name}` changed from {self.old!r} to {self.new!r}. It is a Python value, constant in the "
+            f"compiled step `{step_name}`, which is now captured anew; that takes time at every change. "
+            f"Make it a variable, `{self.name} = keras.Variable({self.old!r}, trainable=False)`, "
+            "and change it with `.assign(...)`."
+        )
 
 
 @final
 class BakedValues:
-    """The Python values that a function can read, as they were when it was captured."""
+    """The Python values and objects that a function can read, as they were when it was captured."""
 
     def __init__(self, reach: Reach):
         self._reach = reach
-        self._values: list[tuple[Place, Any]] = [(place, place.read()) for place in self._reach.scalars]
+        places = (*reach.scalars, *reach.parts)
+        self._values: list[tuple[Callable[[], Any], Any, Place]] = [(place.glance(), place.read(), place) for place in places]
+        self._rows: list[tuple[str, Callable[[], list[Any]], list[Any]]] = [(name, read, read()) for name, read in reach.rows]
 
     def first_change(self) -> Change | None:
-        """The first value that has changed since."""
-        for place, old in self._values:
-            new = place.read()
-            if new is not old and (type(new) is not type(old) or new != old) and not (new != new and old != old):
-                return Change(place.name, old, new, is_expected=place.key == "_trainable")
+        """The first value that has changed since, or object that has been replaced."""
+        for glance, old, place in self._values:
+            if glance() is not old and _differs(old, new := place.read()):
+                return Change(place.name, old, new)
+        for name, read, old in self._rows:
+            if not _are_same(old, new := read()):
+                return Change(name, old, new)
         return None
 
     def forget_written(self, places: Collection[tuple[int, Any]]) -> None:
         """Forgets what the function itself writes: values that capturing changed, and `places` where it leaves tensors."""
         self._values = [
-            (place, old)
-            for place, old in self._values
-            if (place.read() is old or place.read() == old) and (id(place.container), place.key) not in places
+            (glance, old, place)
+            for glance, old, place in self._values
+            if not _differs(old, place.read()) and (id(place.container), place.key) not in places
         ]
+        self._rows = [(name, read, old) for name, read, old in self._rows if _are_same(old, read())]
 
     @contextlib.contextmanager
     def refusing_leaks(self, step_name: str) -> Iterator[None]:
@@ -68,6 +99,23 @@ class BakedValues:
                     "only while it is captured, so the later values would be missing. Return the tensor in the step's dict and "
                     "collect it outside, or use `@ts.step(compile=False)`."
                 )
+
+
+def _differs(old: Any, new: Any) -> bool:
+    """Whether numbers and texts are unequal, other objects not the same. NaN is what it was if it was NaN."""
+    if new is old:
+        return False
+    if type(new) is not type(old) or not isinstance(old, Scalar):
+        return True
+    return new != old and not (new != new and old != old)
+
+
+def _are_same(old: list[Any], new: list[Any]) -> bool:
+    return len(old) == len(new) and all(map(operator.is_, old, new))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or backends.active().is_tensor(value)
 
 
 def _new_tensor(collection: Any, old: Any) -> Any:

@@ -19,11 +19,14 @@ def as_arguments(batch: Any) -> tuple[Any, ...]:
     return batch if isinstance(batch, tuple) else (batch,)
 
 
-def signature_of(args: tuple[Any, ...], role: str) -> tuple[Signature, list[Tensor]]:
-    """What a program is captured for, and the batch as a flat list of tensors. Python numbers count as tensors."""
+def signature_of(args: tuple[Any, ...], role: str, names: tuple[str, ...] = ()) -> tuple[Signature, list[Tensor]]:
+    """What a program is captured for, and the batch as a flat list of tensors. Python numbers count as tensors.
+
+    `names` are those of the last arguments, if the step takes them by name.
+    """
     tensors = tensors_of(args)
     leaves = tuple((tuple(t.shape), t.dtype) for t in tensors)
-    return (role, _structure(args), leaves), tensors
+    return (role, (*_structure(args), *names), leaves), tensors
 
 
 def _structure(nest: Any) -> Any:
@@ -45,15 +48,26 @@ def _as_input(leaf: Any) -> Tensor:
         return backend.as_input(leaf)
     if isinstance(leaf, (bool, int, float)):
         dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()
-        return backend.as_input(np.asarray(leaf, dtype))
+        return backend.as_input(_number(leaf, dtype))
     if isinstance(leaf, keras.Variable):
         raise DataError(f"A step takes tensors and arrays. Got {describe(leaf)}: read it inside the step instead.")
     array = np.asarray(leaf)
     if array.dtype.kind not in "biufV":
         raise DataError(
-            f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers first."
+            f"A step takes numeric arrays and tensors. Got {describe(leaf)}. Encode strings and objects as numbers "
+            "first, pad ragged tensors, and make sparse ones dense."
         )
     return backend.as_input(array)
+
+
+def _number(value: float, dtype: str) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        raise DataError(
+            f"A step takes a Python integer as {dtype}, and got one that does not fit into it. "
+            "Hand it over as a float, or as a NumPy array of the dtype that you want."
+        ) from error
 
 
 def with_tensors(args: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:

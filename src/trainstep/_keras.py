@@ -324,6 +324,19 @@ def set_own_losses(layer: keras.layers.Layer, losses: list[Any]) -> None:
     layer._losses.extend(losses)  # noqa: SLF001
 
 
+# What a step reads
+
+ATTRIBUTES_READ_IN_A_STEP = frozenset({"_trainable", "_learning_rate"})
+"""Private attributes behind public ones: `layer.trainable`, and `optimizer.learning_rate`, which may be given a schedule."""
+
+
+def sublayers(layer: Any) -> list[keras.layers.Layer]:
+    """The layers directly inside a layer; none for any other object. On PyTorch a layer's `vars` do not have them."""
+    if not isinstance(layer, keras.layers.Layer):
+        return []
+    return list(layer._flatten_layers(include_self=False, recursive=False))  # noqa: SLF001
+
+
 # Callbacks
 
 

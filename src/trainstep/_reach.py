@@ -1,20 +1,28 @@
 """What a function's Python code can read: its closure, its globals, and the objects behind them."""
 
 import dataclasses
+import dis
+import functools
 import inspect
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import keras
 import numpy as np
 
+from . import _keras
+
 Scalar = (bool, int, float, complex, str)
 
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 _MAX_OBJECTS = 20_000
-_NEVER_READ_BY_A_STEP = {"built", "stop_training", "name", "history"}
+_NEVER_READ_BY_A_STEP = {
+    *("built", "build", "quantize", "name", "compiled", "call_signature_parameters", "steps_per_execution", "supports_jit"),
+    *("stop_training", "history", "train_function", "test_function", "predict_function"),
+    *("kernel_initializer", "bias_initializer", "embeddings_initializer", "recurrent_initializer"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,41 +32,54 @@ class Place:
     name: str
     container: Any
     key: Any
+    otherwise: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
+    """Where the value stands if it is not there: the class of an object."""
+
+    def glance(self) -> Callable[[], Any]:
+        """A quick function that finds the same object as long as nothing else stands there; if it finds another, `read`."""
+        is_plain = isinstance(self.container, dict) and self.key in self.container
+        return functools.partial(self.container.get, self.key) if is_plain else self.read
 
     def read(self) -> Any:
         """The value there now; a fresh object, equal to nothing, if there is none."""
         try:
             return self.container.cell_contents if self.key is None else self.container[self.key]
         except (KeyError, IndexError, ValueError):
-            return object()
+            return self.otherwise[self.key] if self.key in self.otherwise else object()
 
 
 @final
 class Reach:
     """All that the code of `function` can reach, found once, by walking from its closure and the globals that it names.
 
-    Attributes of objects count if the code of the user's own functions and methods mentions their name; those of library objects (a
-    Keras layer's `rate`) always count.
+    Attributes and methods of the user's own objects count if code that is reached mentions their name: what only the loop
+    around the step reads (a counter, a list of losses) is none of the step's business. Of library objects, all that is public
+    counts (a Keras layer's `rate`).
     """
 
     def __init__(self, function: Callable[..., Any]):
         self.scalars: list[Place] = []
+        self.parts: list[Place] = []
+        """Where everything else stands: variables, models, optimizers, functions, arrays, lists."""
+        self.rows: list[tuple[str, Callable[[], list[Any]]]] = []
+        """Collections of variables, layers and the like, to which the user may add or from which take away."""
         self.collections: list[tuple[str, list[Any] | dict[Any, Any]]] = []
         self.generators: list[tuple[str, np.random.Generator]] = []
         self.namespaces: list[tuple[str, dict[str, Any]]] = []
         self.cells: list[types.CellType] = []
+        self.optimizers: list[keras.optimizers.Optimizer] = []
         self._objects: list[tuple[str, Any]] = []
         self._seen: set[int] = set()
         self._mentioned: set[str] = set()
+        self._looked_at: set[tuple[int, str]] = set()
         self._visit_function("", function)
-        self._collect_attributes()
+        while self._look_at_attributes():
+            pass
 
     def _visit(self, name: str, value: Any, place: Place | None) -> None:
-        if isinstance(value, Scalar):
-            if place is not None:
-                self.scalars.append(place)
-            return
-        if value is None or id(value) in self._seen or len(self._seen) > _MAX_OBJECTS:
+        if place is not None:
+            (self.scalars if isinstance(value, Scalar) else self.parts).append(place)
+        if value is None or isinstance(value, Scalar) or id(value) in self._seen or len(self._seen) > _MAX_OBJECTS:
             return
         self._seen.add(id(value))
         if isinstance(value, (list, dict, tuple)):
@@ -76,8 +97,10 @@ class Reach:
     def _visit_collection(self, name: str, value: Any) -> None:
         if not isinstance(value, tuple):
             self.collections.append((name, value))
-        entries = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, entry in list(entries)[:1000]:
+        entries = list(value.items() if isinstance(value, dict) else enumerate(value))[:1000]
+        if any(isinstance(entry, _STATEFUL) for _, entry in entries):
+            self.rows.append((name, lambda: list(value.values() if isinstance(value, dict) else value)))
+        for key, entry in entries:
             self._visit(f"{name}[{key!r}]", entry, Place(f"{name}[{key!r}]", value, key))
 
     def _visit_function(self, name: str, function: Any) -> None:
@@ -94,39 +117,76 @@ class Reach:
             self._visit(f"a default of {function.__name__}", default, None)
         if all(function.__globals__ is not known for _, known in self.namespaces):
             self.namespaces.append((function.__module__, function.__globals__))
-        for used in _names(function.__code__):
-            self._mentioned.add(used)
-            if used in function.__globals__:
+        for kind, used in _names(function.__code__):
+            if kind == "attribute":
+                self._mentioned.add(used)
+            elif used in function.__globals__:
                 self._visit(used, function.__globals__[used], Place(used, function.__globals__, used))
 
     def _visit_object(self, name: str, value: Any) -> None:
         self._objects.append((name, value))
         self.namespaces.append((name, vars(value)))
-        for cls in type(value).__mro__:
-            if not _is_library(cls):
-                for member in vars(cls).values():
-                    self._visit_function(f"{name}", getattr(member, "fget", member))
-        if isinstance(value, keras.Model):
-            for layer in value.layers:
-                self._visit(layer.name, layer, None)
-        for attribute, entry in list(vars(value).items()):
-            if not attribute.startswith("_") and not isinstance(entry, Scalar):
-                self._visit(f"{name}.{attribute}", entry, None)
+        if isinstance(value, keras.optimizers.Optimizer):
+            self.optimizers.append(value)
+        if isinstance(value, keras.Sequential):
+            self.rows.append((f"{name}.layers", lambda: value.layers))
 
-    def _collect_attributes(self) -> None:
-        for name, value in self._objects:
-            attributes = vars(value)
+    def _look_at_attributes(self) -> bool:
+        """Visits the attributes and methods that count by now; whether there were any that had not been visited before."""
+        num_before = len(self._looked_at)
+        for name, value in list(self._objects):
             is_library = not isinstance(value, types.ModuleType) and _is_library(type(value))
-            for attribute, entry in list(attributes.items()):
-                if not isinstance(entry, Scalar) or attribute in _NEVER_READ_BY_A_STEP:
-                    continue
-                is_public = not attribute.startswith("_") and is_library
-                if is_public or attribute in self._mentioned or attribute == "_trainable":
-                    self.scalars.append(Place(f"{name}.{attribute}", attributes, attribute))
+            for attribute, entry in list(vars(value).items()):
+                is_public = is_library and not attribute.startswith("_")
+                if is_public or attribute in self._mentioned or attribute in _keras.ATTRIBUTES_READ_IN_A_STEP:
+                    self._look_at(name, value, attribute, entry, {})
+            if not isinstance(value, types.ModuleType):
+                self._look_at_class(name, value)
+            for layer in _keras.sublayers(value):
+                self._visit(layer.name, layer, None)
+        return len(self._looked_at) > num_before
+
+    def _look_at_class(self, name: str, value: Any) -> None:
+        for cls in type(value).__mro__:
+            if _is_library(cls):
+                continue
+            for attribute, entry in list(vars(cls).items()):
+                if attribute in self._mentioned or _is_called_unnamed(type(value), attribute):
+                    self._look_at(name, value, attribute, getattr(entry, "fget", entry), vars(cls))
+
+    def _look_at(self, name: str, value: Any, attribute: str, entry: Any, cls: Mapping[str, Any]) -> None:
+        if attribute in _NEVER_READ_BY_A_STEP or (id(value), attribute) in self._looked_at:
+            return
+        self._looked_at.add((id(value), attribute))
+        label = f"{name}.{attribute}"
+        is_method = bool(cls) and (callable(entry) or hasattr(entry, "__get__"))
+        self._visit(label, entry, None if is_method else Place(label, vars(value), attribute, cls))
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+_STATEFUL = (
+    keras.Variable,
+    keras.layers.Layer,
+    keras.optimizers.Optimizer,
+    keras.metrics.Metric,
+    keras.losses.Loss,
+    keras.random.SeedGenerator,
+)
+
+
+def _is_called_unnamed(cls: type, method: str) -> bool:
+    """Whether a method of the user's class may be called without its name being mentioned: `__call__`, a layer's `call`."""
+    if method.startswith("__"):
+        return method not in ("__init__", "__new__", "__dict__", "__doc__", "__module__", "__weakref__", "__annotations__")
+    return any(method in vars(base) for base in cls.__mro__ if _is_library(base))
+
+
+def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
+    """The names that code mentions, of attributes and of globals: `metric.result()` does not read a global `result`."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.endswith(("_ATTR", "_METHOD")):
+            yield "attribute", instruction.argval
+        elif instruction.opname.endswith(("_GLOBAL", "LOAD_NAME")):
+            yield "global", instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)

@@ -1,9 +1,11 @@
 """A training step: a function of one batch, captured whole, once for each signature, with the state kept on the device."""
 
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final, overload
@@ -13,7 +15,7 @@ import keras
 from . import _keras, backends
 from ._baked import BakedValues
 from ._batch import Signature, as_arguments, describe_signature, num_samples, signature_of, tensors_of, with_tensors
-from ._errors import StepError, TrainStepWarning
+from ._errors import StepError, TrainStepWarning, describe
 from ._left_behind import LeftBehind
 from ._logs import LogLayout
 from ._random import refuse_frozen_draws
@@ -23,6 +25,10 @@ from ._update import check_update
 from .backends import AbstractProgram, Tensor
 
 Compile = Literal["auto", True, False]
+
+_is_capturing: contextvars.ContextVar[bool] = contextvars.ContextVar("trainstep_is_capturing", default=False)
+_one_at_a_time = threading.RLock()
+"""Steps share variables, and a capture changes the framework's state for the whole process: threads take turns."""
 
 
 @overload
@@ -35,7 +41,7 @@ def step(fn: Callable[..., Any] | None = None, *, compile: Compile = "auto") -> 
     Args:
         fn: Reads and assigns any Keras variables, and returns `None` or a dict, possibly nested, of metrics and scalar tensors.
         compile: `True` compiles the whole step into one program; `False` runs it operation by operation, for a debugger;
-            "auto" takes what is fastest for this step on this backend. `report()` says what ran.
+            "auto" leaves the choice to trainstep, which today compiles every step. `report()` says what ran.
 
     >>> import keras, numpy as np, trainstep as ts
     >>> w = keras.Variable(3.0)
@@ -50,6 +56,8 @@ def step(fn: Callable[..., Any] | None = None, *, compile: Compile = "auto") -> 
     """
     if fn is None:
         return functools.partial(step, compile=compile)
+    if not callable(fn):
+        raise StepError(f"`ts.step` makes a step of a function of one batch. Got {describe(fn)}.")
     return fn if isinstance(fn, Step) else Step(fn, compile=compile)
 
 
@@ -90,7 +98,12 @@ class Step:
         """A step that is a method: one `Step` for each instance."""
         if instance is None:
             return self
-        name = f"_trainstep_{self._function.__name__}"
+        name = f"_trainstep_{self._function.__qualname__}"  # A method that overrides another has a step of its own.
+        if not hasattr(instance, "__dict__"):
+            raise StepError(
+                f"The step `{self.__name__}` is a method of {type(instance).__name__!r}, whose objects have no place for it. "
+                "Leave out `__slots__`, or add '__dict__' to it."
+            )
         if name not in vars(instance):
             vars(instance)[name] = Step(self._function.__get__(instance, owner), compile=self._compile)
         return vars(instance)[name]
@@ -103,9 +116,10 @@ class Step:
             CaptureError: The step cannot be compiled as it is written. No variable has changed.
             DataError: An argument is neither an array nor a tensor nor a number.
         """
-        args = self._bind(batch, named)
-        self.forget_stale_programs()
-        layout, outputs = self._run(args, "train")
+        args, names = self._bind(batch, named)
+        if not _is_capturing.get():
+            self.forget_stale_programs()
+        layout, outputs = self._run(args, "train", names)
         return layout.values(outputs)
 
     def run(self, batch: Any) -> dict[str, Tensor]:
@@ -124,7 +138,11 @@ class Step:
     def prepare(self, batch: Any, role: Literal["train", "predict"] = "train") -> None:
         """Captures the program for a batch like this one, so that what is wrong with the step is said before any update."""
         args = as_arguments(batch)
-        if self._compile is not False:
+        self.forget_stale_programs()
+        if self._compile is False:
+            self._optimizers.clear()  # Until it runs they are those that it can reach: the user may have replaced one.
+            return
+        with _one_at_a_time:
             self._capture_if_new(*signature_of(args, role), args, role)
 
     def reset_metrics(self) -> None:
@@ -138,15 +156,20 @@ class Step:
             change = captured.baked.first_change()
             if change is None:
                 continue
-            del self._captured[signature]
+            self._captured.pop(signature, None)
+            if change.is_replaced:
+                self._forget_found()
             if not change.is_expected:
-                self._warn_once(
-                    f"`{change.name}` changed from {change.old!r} to {change.new!r}. It is a Python value, constant in the "
-                    f"compiled step `{self.__name__}`, which is now captured anew; that takes time at every change. "
-                    f"Make it a variable, `{change.name} = keras.Variable({change.old!r}, trainable=False)`, "
-                    "and change it with `.assign(...)`.",
-                    key=f"baked {change.name}",
-                )
+                self._warn_once(change.message(self.__name__), key=f"baked {change.name}")
+
+    def _forget_found(self) -> None:
+        """Forgets the variables and optimizers found so far: the programs captured anew find those of now.
+
+        Metrics stay, to be reset at the start of an epoch that comes before the new capture.
+        """
+        self._captured.clear()
+        self._variables.clear()
+        self._optimizers.clear()
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -160,8 +183,8 @@ class Step:
 
     @property
     def optimizers(self) -> list[keras.optimizers.Optimizer]:
-        """The Keras optimizers whose `apply` the step calls, in the order of first use, after its first run."""
-        return list(self._optimizers.values())
+        """The Keras optimizers whose `apply` the step calls, in the order of first use; before a run, those it can reach."""
+        return list(self._optimizers.values()) or Reach(self._function).optimizers
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -186,11 +209,17 @@ class Step:
         """
         if self._compile is False:
             raise StepError("`stateless` needs a compiled step: this one was made with compile=False.")
+        with _one_at_a_time:
+            return self._run_stateless(state, batch)
+
+    def _run_stateless(self, state: Sequence[Tensor], batch: tuple[Any, ...]) -> tuple[dict[str, Any], list[Tensor]]:
+        self.forget_stale_programs()
         captured = self._capture_if_new(*signature_of(batch, "train"), batch, "train")
         variables = self.variables
         if len(state) != len(variables):
             raise StepError(
-                f"`{self.__name__}.stateless` needs {len(variables)} values, one for each of `variables`. Got {len(state)}."
+                f"`{self.__name__}.stateless` needs {len(variables)} values, one for each of `variables`. Got {len(state)}. "
+                "Start from `state`, taken after the first run."
             )
         position = {id(variable): i for i, variable in enumerate(variables)}
         touched = [position[id(variable)] for variable in captured.program.variables]
@@ -215,30 +244,41 @@ class Step:
             lines.append(f"  {describe_signature(signature)}: eager, operation by operation; {self._num_runs[signature]} runs")
         return "\n".join(lines)
 
-    def _bind(self, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _bind(self, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """The arguments of a call, and the names of the last of them, which the function takes by name."""
         if not named:
-            return batch
+            return batch, ()
         bound = inspect.signature(self._function).bind(*batch, **named)
-        bound.apply_defaults()
-        return bound.args
+        by_name = sorted(bound.kwargs)
+        return (*bound.args, *(bound.kwargs[name] for name in by_name)), tuple(by_name)
 
-    def _run(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, list[Tensor]]:
+    def _run(self, args: tuple[Any, ...], role: str, names: tuple[str, ...] = ()) -> tuple[LogLayout, list[Tensor]]:
+        """Runs one step; its code becomes a part of another step, if that is being captured."""
+        if _is_capturing.get():
+            layout, function = self._as_flat_function(args, role, names)
+            return layout, function(tensors_of(args))
         if self._global_seed_generator is not None:
             _keras.keep_global_seed_generator(self._global_seed_generator)
-        signature, tensors = signature_of(args, role)
+        signature, tensors = signature_of(args, role, names)
+        with _one_at_a_time:
+            return self._run_alone(signature, tensors, args, role, names)
+
+    def _run_alone(
+        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...]
+    ) -> tuple[LogLayout, list[Tensor]]:
         self._num_runs[signature] = self._num_runs.get(signature, 0) + 1
         if self._compile is False:
-            return self._run_eagerly(signature, tensors, args, role)
-        captured = self._captured.get(signature) or self._capture_if_new(signature, tensors, args, role)
+            return self._run_eagerly(signature, tensors, args, role, names)
+        captured = self._captured.get(signature) or self._capture_if_new(signature, tensors, args, role, names)
         outputs = captured.program(tensors)
         captured.left.put(outputs)
         return captured.layout, outputs
 
     def _run_eagerly(
-        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str
+        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...]
     ) -> tuple[LogLayout, list[Tensor]]:
         is_first = signature not in self._eager_layouts
-        layout, function = self._as_flat_function(args, role)
+        layout, function = self._as_flat_function(args, role, names)
         rollback = Rollback() if is_first else contextlib.nullcontext()
         with rollback:
             outputs = backends.active().run_eagerly(function, tensors)
@@ -247,20 +287,22 @@ class Step:
             self._learn(rollback.variables, layout)  # type: ignore[union-attr]
         return layout, outputs
 
-    def _capture_if_new(self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
+    def _capture_if_new(
+        self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...] = ()
+    ) -> _Captured:
         if signature not in self._captured:
-            self._captured[signature] = self._capture(tensors, args, role)
+            self._captured[signature] = self._capture(tensors, args, role, names)
         return self._captured[signature]
 
-    def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str) -> _Captured:
+    def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...]) -> _Captured:
         reach = Reach(self._function)
         baked, left = BakedValues(reach), LeftBehind(reach)
-        layout, function = self._as_flat_function(args, role)
+        layout, function = self._as_flat_function(args, role, names)
         with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__), _keras.unbuilt_loss_scaling() as unbuilt:
-            program = backends.active().capture(left.collecting(function), tensors, name=self.__name__)
+            program = _captured_alone(left.collecting(function), tensors, name=self.__name__)
         self._num_traces += 1
         if unbuilt:
-            return self._capture(tensors, args, role)  # Now that they are built, their scale is a variable.
+            return self._capture(tensors, args, role, names)  # Now that they are built, their scale is a variable.
         baked.forget_written(left.places)
         self._learn(program.variables, layout)
         return _Captured(program, layout, baked, left)
@@ -272,14 +314,17 @@ class Step:
         if generator is not None and id(generator.state) in self._variables:
             self._global_seed_generator = generator
 
-    def _as_flat_function(self, args: tuple[Any, ...], role: str) -> tuple[LogLayout, Callable[[Sequence[Tensor]], list[Tensor]]]:
+    def _as_flat_function(
+        self, args: tuple[Any, ...], role: str, names: tuple[str, ...]
+    ) -> tuple[LogLayout, Callable[[Sequence[Tensor]], list[Tensor]]]:
         """The step as a function from flat tensors to flat tensors; the layout is filled when the function runs."""
         layout = LogLayout(self.__name__, self._running_means)
+        num_positional = len(args) - len(names)
 
         def function(tensors: Sequence[Tensor]) -> list[Tensor]:
             batch = with_tensors(args, tensors)
             with layout.noticing_results(), _keras.optimizer_updates(self._check_update):
-                result = self._function(*batch)
+                result = self._function(*batch[:num_positional], **dict(zip(names, batch[num_positional:], strict=True)))
                 if role == "predict":
                     return layout.set_predictions(result)
                 return layout.set_logs(result, num_samples=num_samples(tensors))
@@ -299,3 +344,12 @@ class Step:
         if key not in self._warned_about:
             self._warned_about.add(key)
             warnings.warn(message, TrainStepWarning, stacklevel=4)
+
+
+def _captured_alone(function: Callable[..., list[Tensor]], tensors: list[Tensor], *, name: str) -> AbstractProgram:
+    """The function captured, with every step that it calls as a part of it."""
+    token = _is_capturing.set(True)
+    try:
+        return backends.active().capture(function, tensors, name=name)
+    finally:
+        _is_capturing.reset(token)

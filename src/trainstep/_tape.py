@@ -50,7 +50,7 @@ class GradientTape:
         if self._block is not None:
             raise TapeError("This tape is recording already: a `with` block of one tape cannot be entered inside itself.")
         if self._recorder is None:
-            self._recorder = backends.active().new_recorder(persistent=self._persistent)
+            self._recorder = backends.active().new_recorder()
             self._is_answered = False
         self._open(self._recorder)
         return self
@@ -173,7 +173,7 @@ class GradientTape:
         self._close()
         self._variables.clear()
         self._explicitly_watched.clear()
-        self._recorder = backends.active().new_recorder(persistent=self._persistent)
+        self._recorder = backends.active().new_recorder()
         self._is_answered = False
         if was_open:
             self._open(self._recorder)
@@ -367,7 +367,7 @@ def _unconnected(call: str, choice: Any, leading_shape: tuple[int, ...] = ()) ->
         return lambda source: None
     if name == "zero":
         return lambda source: keras.ops.zeros(
-            leading_shape + tuple(source.shape), dtype=keras.backend.standardize_dtype(source.dtype)
+            leading_shape + tuple(keras.ops.shape(source)), dtype=keras.backend.standardize_dtype(source.dtype)
         )
     raise TapeError(f"`tape.{call}` knows unconnected_gradients 'none' and 'zero'. Got {choice!r}.")
 

@@ -288,3 +288,19 @@ def test_gradients_have_the_shape_and_dtype_of_their_source(run: Run, dtype: str
         return ops.cast(answer, "float32")
 
     np.testing.assert_array_equal(run(gradient), np.full((2, 1), 3.0))
+
+
+def test_a_layer_that_takes_a_gradient_is_built_for_a_batch_of_unknown_size() -> None:
+    class Slope(keras.layers.Layer):
+        def call(self, x: Any, y: Any) -> Any:
+            with ts.GradientTape() as tape:
+                tape.watch([x, y])
+                z = ops.sum(x**3, axis=1)
+            return ops.concatenate(tape.gradient(z, [x, y], unconnected_gradients="zero"), axis=1)
+
+    inputs = [keras.Input((2,)), keras.Input((3,))]
+    model = keras.Model(inputs, Slope()(*inputs))
+    assert tuple(model.output.shape) == (None, 5)
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    answer = ops.convert_to_numpy(model([x, np.ones((2, 3), "float32")]))
+    np.testing.assert_allclose(answer, np.concatenate([3 * x**2, np.zeros((2, 3))], axis=1), rtol=1e-6)

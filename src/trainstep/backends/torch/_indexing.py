@@ -1,4 +1,7 @@
-"""`x[:, i]` where `i` is a tensor that the program computes: PyTorch asks for its value, which is not known while a step is captured."""
+"""`x[:, i]` with a tensor `i` that the program computes.
+
+PyTorch would ask for its value, which is not known while a step is captured.
+"""
 
 from collections.abc import Sequence
 from typing import Any

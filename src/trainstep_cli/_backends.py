@@ -14,7 +14,7 @@ from . import _choice
 from ._errors import CommandError
 
 TIMEOUT_SECONDS = 120
-PACKAGES = {  # As `trainstep.backends.DISTRIBUTIONS`, which cannot be had without importing Keras.
+PACKAGES = {  # The packages on PyPI that bring each backend.
     "jax": ("jax", "jaxlib"),
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
     "torch": ("torch",),

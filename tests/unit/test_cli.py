@@ -166,8 +166,7 @@ def test_a_broken_backend_is_one_line(tmp_path):
 
 
 def test_backends_and_packages_are_those_of_the_library():
-    assert dict(backends.DISTRIBUTIONS) == _backends.PACKAGES
-    assert set(_choice.BACKENDS) == set(backends.DISTRIBUTIONS)
+    assert set(_backends.PACKAGES) == set(_choice.BACKENDS) == set(backends.SUPPORTED)
 
 
 def test_the_backend_is_the_requested_one_then_the_configured_one_then_an_installed_one(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""What trainstep asks of a backend. Each docstring is a promise that `tests/contract` holds every backend to."""
+"""What trainstep asks of a backend. Each docstring is a promise, which `tests/contract` and `tests/unit` hold every backend to."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -98,8 +98,8 @@ class AbstractBackend(ABC):
     name: str
 
     @abstractmethod
-    def new_recorder(self, *, persistent: bool) -> AbstractRecorder:
-        """A recorder for one tape. Unless it is persistent, it is asked once."""
+    def new_recorder(self) -> AbstractRecorder:
+        """A recorder for one tape."""
 
     @abstractmethod
     def capture(
@@ -119,10 +119,6 @@ class AbstractBackend(ABC):
     @abstractmethod
     def is_tensor(self, value: Any) -> bool:
         """Whether this is a tensor of this backend, concrete or being captured."""
-
-    @abstractmethod
-    def is_concrete(self, value: Tensor) -> bool:
-        """Whether a tensor holds numbers, and is not a placeholder of a capture."""
 
     @abstractmethod
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:

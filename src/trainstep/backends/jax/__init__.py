@@ -6,7 +6,6 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
 from . import _devices, _program
@@ -20,8 +19,8 @@ class JaxBackend(AbstractBackend):
 
     name = "jax"
 
-    def new_recorder(self, *, persistent: bool) -> AbstractRecorder:
-        return JaxRecorder(persistent=persistent)
+    def new_recorder(self) -> AbstractRecorder:
+        return JaxRecorder()
 
     def capture(
         self, function: Callable[[Sequence[Tensor]], list[Tensor]], batch: Sequence[Tensor], *, name: str
@@ -34,9 +33,6 @@ class JaxBackend(AbstractBackend):
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, jax.Array)
-
-    def is_concrete(self, value: Tensor) -> bool:
-        return not isinstance(value, Tracer)
 
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)

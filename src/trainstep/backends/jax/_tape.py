@@ -33,8 +33,7 @@ class _Entry:
 class JaxRecorder(AbstractRecorder):
     """Follows arrays by identity; keeps each of them alive, so that an identity is never used twice."""
 
-    def __init__(self, *, persistent: bool):
-        self._persistent = persistent
+    def __init__(self) -> None:
         self._is_recording = False
         self._entries: list[_Entry] = []
         self._followed: dict[int, Any] = {}

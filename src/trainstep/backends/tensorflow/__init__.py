@@ -17,7 +17,7 @@ class TensorFlowBackend(AbstractBackend):
 
     name = "tensorflow"
 
-    def new_recorder(self, *, persistent: bool) -> AbstractRecorder:
+    def new_recorder(self) -> AbstractRecorder:
         return TensorFlowRecorder()
 
     def capture(
@@ -30,9 +30,6 @@ class TensorFlowBackend(AbstractBackend):
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, (tf.Tensor, tf.Variable))
-
-    def is_concrete(self, value: Tensor) -> bool:
-        return not tf.is_symbolic_tensor(value)
 
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)

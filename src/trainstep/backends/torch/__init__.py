@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from .._abstract import AbstractBackend, Tensor
-from . import _devices, _private, _program
+from . import _devices, _program
 from ._program import TorchProgram
 from ._tape import TorchRecorder
 
@@ -18,7 +18,7 @@ class TorchBackend(AbstractBackend):
 
     name = "torch"
 
-    def new_recorder(self, *, persistent: bool) -> TorchRecorder:
+    def new_recorder(self) -> TorchRecorder:
         """A recorder for one tape; persistent or not, autograd keeps what it recorded as long as it is asked to."""
         return TorchRecorder()
 
@@ -36,10 +36,6 @@ class TorchBackend(AbstractBackend):
     def is_tensor(self, value: Any) -> bool:
         """Whether this is a `torch.Tensor`."""
         return isinstance(value, torch.Tensor)
-
-    def is_concrete(self, value: Tensor) -> bool:
-        """Whether the tensor's value may be looked at: not while it is the result of a captured operation."""
-        return not value.is_meta and not _private.is_captured(value)
 
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         """A tensor on the device."""

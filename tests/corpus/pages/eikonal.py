@@ -67,7 +67,7 @@ def travel_time_model() -> keras.Model:
 
 
 def residual_model(travel_time: keras.Model) -> keras.Model:
-    """E: the four inputs and the velocity at the receiver to `((|gradient of T| v)^2 - 1) / 2`, zero where T solves the equation."""
+    """E: the four inputs and the velocity at the receiver to `((|gradient of T| v)^2 - 1) / 2`, zero where T is right."""
     points = [keras.Input((1,), name=name) for name in ("sx", "sy", "rx", "ry")]
     velocity = keras.Input((1,), name="v")
     gradient = ReceiverGradient(travel_time)(points)

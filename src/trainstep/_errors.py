@@ -1,13 +1,12 @@
 """The errors and warnings a user can meet, and how a value is described in them."""
 
+import importlib
 import os
 import re
 import sysconfig
 import traceback
 import types
 from typing import Any
-
-import keras
 
 
 class TrainStepError(Exception):
@@ -36,6 +35,20 @@ class BackendError(TrainStepError):
 
 class TrainStepWarning(UserWarning):
     """The step will run, but probably not as it was meant to."""
+
+
+def _import_keras() -> Any:
+    try:
+        return importlib.import_module("keras")
+    except (ValueError, ImportError) as error:
+        chosen = os.environ.get("KERAS_BACKEND", "the one in keras.json")
+        raise BackendError(
+            f"Keras cannot be imported with its backend, {chosen!r}: {error}. trainstep runs on jax, tensorflow and torch: set the "
+            "environment variable KERAS_BACKEND to one that is installed (`pip install 'trainstep[jax]'`)."
+        ) from error
+
+
+keras = _import_keras()
 
 
 def describe(value: Any) -> str:
@@ -89,7 +102,7 @@ def needs_value_message(step_name: str, error: BaseException) -> str:
 
 _VALUE_QUESTIONS = {
     r"iterat": " to iterate over it",
-    r"numpy|__array__": " as a NumPy array",
+    r"numpy|__array__": " as a NumPy array (an array beside it is handed over as `keras.ops.convert_to_tensor(a)`)",
     r"bool": " as a truth value (`if`, `while`, `and`, `or`, `not`)",
     r"static integers": " as the bound of a slice (take rows with `keras.ops.take(x, start + keras.ops.arange(n), axis=0)`)",
     r"float\(|`float`|\bint\(|`int`|integer|index|item|local_scalar": " as a Python number (`float`, `int`, `range`, `.item()`)",

@@ -4,6 +4,7 @@ import dataclasses
 import dis
 import functools
 import inspect
+import itertools
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,8 @@ class Reach:
         self._seen: set[int] = set()
         self._mentioned: set[str] = set()
         self._looked_at: set[tuple[int, str]] = set()
+        self._owner = function.__self__ if isinstance(function, types.MethodType) else None
+        self._is_owner_handed_on = self._owner is not None and _is_handed_on(inspect.unwrap(function.__func__))
         self._visit_function("", function)
         while self._look_at_attributes():
             pass
@@ -151,8 +154,11 @@ class Reach:
             if _is_library(cls):
                 continue
             for attribute, entry in list(vars(cls).items()):
-                if attribute in self._mentioned or _is_called_unnamed(type(value), attribute):
-                    self._look_at(name, value, attribute, getattr(entry, "fget", entry), vars(cls))
+                is_alone = value is self._owner and not self._is_owner_handed_on
+                if attribute in self._mentioned or _is_called_unnamed(type(value), attribute, only_by_attributes=is_alone):
+                    function = getattr(entry, "fget", entry)
+                    self._is_owner_handed_on |= value is self._owner and _is_handed_on(function)
+                    self._look_at(name, value, attribute, function, vars(cls))
 
     def _look_at(self, name: str, value: Any, attribute: str, entry: Any, cls: Mapping[str, Any]) -> None:
         if attribute in _NEVER_READ_BY_A_STEP or (id(value), attribute) in self._looked_at:
@@ -173,11 +179,34 @@ _STATEFUL = (
 )
 
 
-def _is_called_unnamed(cls: type, method: str) -> bool:
-    """Whether a method of the user's class may be called without its name being mentioned: `__call__`, a layer's `call`."""
+def _is_called_unnamed(cls: type, method: str, *, only_by_attributes: bool) -> bool:
+    """Whether a method of the user's class may be called without its name being mentioned: `__call__`, a layer's `call`.
+
+    An object of which code only reads and sets attributes runs no special methods but those that do just that. So the loop
+    in the `__call__` of an object, one of whose methods is the step, is not the step's.
+    """
+    if method.startswith("__") and only_by_attributes:
+        return method in ("__getattr__", "__getattribute__", "__setattr__")
     if method.startswith("__"):
         return method not in ("__init__", "__new__", "__dict__", "__doc__", "__module__", "__weakref__", "__annotations__")
     return any(method in vars(base) for base in cls.__mro__ if _is_library(base))
+
+
+def _is_handed_on(method: Any) -> bool:
+    """Whether a method does more with its `self` than to read and set attributes: calls it, indexes it, passes it on."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return code is not None and code.co_argcount > 0 and _is_used_whole(code, code.co_varnames[0])
+
+
+def _is_used_whole(code: types.CodeType, name: str) -> bool:
+    instructions = list(dis.get_instructions(code))
+    for instruction, following in itertools.pairwise(instructions):
+        if not instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            continue
+        *before, last = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if name in before or (last == name and not following.opname.endswith(("_ATTR", "_METHOD"))):
+            return True
+    return any(_is_used_whole(constant, name) for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
+
 import trainstep as ts
 
 from . import conventions

@@ -43,7 +43,7 @@ def test_targets_move_by_the_soft_update_alone(page, compile):
 
 def test_the_tape_records_the_targets(page):
     """They are trainable, so a gradient is there for the asking: only the optimizer leaves them alone."""
-    states, actions, rewards, next_states = map(ops.convert_to_tensor, minibatch())
+    states, actions, rewards, next_states = (ops.convert_to_tensor(array, "float32") for array in minibatch())
     with ts.GradientTape() as tape:
         y = rewards + 0.99 * page.target_critic([next_states, page.target_actor(next_states)])
         loss = ops.mean((y - page.critic([states, actions])) ** 2)

@@ -195,6 +195,48 @@ def test_what_only_the_loop_reads_captures_nothing_anew():
     assert loop.add.num_traces == 1
 
 
+class Game:
+    """A step that calls its own object, whose `__call__` is also the loop around it."""
+
+    def __init__(self):
+        self.state, self.rule = np.zeros(2), np.float32(1)
+
+    @ts.step(compile=True)
+    def outcome(self, x):
+        """What the rule makes of x."""
+        return {"y": self(x)}
+
+    def __call__(self, x):
+        """The rule itself within the step; a move and the step for the loop."""
+        if keras.ops.is_tensor(x):
+            return x * self.rule + keras.ops.sum(keras.ops.convert_to_tensor(self.state, "float32"))
+        self.state = self.state + 1
+        return float(self.outcome(np.float32(x))["y"])
+
+
+class Play(Game):
+    """The same loop, around a step that only reads attributes."""
+
+    @ts.step(compile=True)
+    def outcome(self, x):
+        """What the rule makes of x."""
+        return {"y": x * self.rule}
+
+
+def test_the_loop_in_the_call_of_the_step_s_own_object_is_not_the_step_s():
+    play = Play()
+    assert [play(2.0), play(3.0), play(4.0)] == [2.0, 3.0, 4.0]
+    assert play.outcome.num_traces == 1
+
+
+def test_a_step_that_calls_its_own_object_heeds_what_that_reads():
+    game = Game()
+    assert game(2.0) == 4.0
+    with pytest.warns(ts.TrainStepWarning, match=r"self\.state"):
+        assert game(2.0) == 6.0
+    assert game.outcome.num_traces == 2
+
+
 def test_a_global_with_the_name_of_a_method_captures_nothing_anew():
     global result
     mean = keras.metrics.Mean(name="mean")

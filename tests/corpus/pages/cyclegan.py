@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
-import trainstep as ts
 from keras import layers, ops
+
+import trainstep as ts
 
 from ..conventions import Page, Steps, batch, overwrite_weights
 

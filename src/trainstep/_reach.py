@@ -74,7 +74,7 @@ class Reach:
         self._mentioned: set[str] = set()
         self._looked_at: set[tuple[int, str]] = set()
         self._owner = function.__self__ if isinstance(function, types.MethodType) else None
-        self._is_owner_handed_on = self._owner is not None and _is_handed_on(inspect.unwrap(function.__func__))
+        self._is_owner_handed_on = self._owner is not None and _is_handed_on(function)
         self._visit_function("", function)
         while self._look_at_attributes():
             pass

@@ -43,8 +43,9 @@ def _import_keras() -> Any:
     except (ValueError, ImportError) as error:
         chosen = os.environ.get("KERAS_BACKEND", "the one in keras.json")
         raise BackendError(
-            f"Keras cannot be imported with its backend, {chosen!r}: {error}. trainstep runs on jax, tensorflow and torch: set the "
-            "environment variable KERAS_BACKEND to one that is installed (`pip install 'trainstep[jax]'`)."
+            f"Keras cannot be imported with its backend, {chosen!r}: {type(error).__name__}: {error}. "
+            "trainstep runs on jax, tensorflow and torch: set the environment variable KERAS_BACKEND to one that is installed "
+            "(`pip install 'trainstep[jax]'`)."
         ) from error
 
 

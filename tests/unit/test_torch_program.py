@@ -256,7 +256,11 @@ def test_inductor_compiles_to_the_same_numbers(monkeypatch: pytest.MonkeyPatch) 
 
 def test_without_a_compiler_steps_run_as_captured_graphs_and_say_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINSTEP_INDUCTOR", raising=False)
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+
+    def find_none() -> str:
+        raise RuntimeError("no C++ compiler")
+
+    monkeypatch.setattr(_private, "find_cpp_compiler", find_none)
     monkeypatch.setattr(_inductor, "_has_warned", False)
     step, another = (ts.step(lambda x, factor=factor: x * factor, compile=True) for factor in (2.0, 3.0))
     with pytest.warns(ts.TrainStepWarning, match=r"No C\+\+ compiler.*g\+\+"):

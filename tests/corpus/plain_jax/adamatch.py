@@ -26,6 +26,7 @@ def steps(page: Page) -> Run:
         source_images = jnp.concatenate([source_weak, source_strong])
         images = jnp.concatenate([source_images, target_weak, target_strong])
         logits, new_others = model.stateless_call(trainable, others, images, training=True)
+        new_others = jax.lax.stop_gradient(new_others)  # The moving statistics come from the weights, but are no way back to them.
         inferred, _ = model.stateless_call(trainable, new_others, source_images, training=False)
         source_logits = mixing * logits[: 2 * b] + (1 - mixing) * inferred
         source_p, target_p = jax.nn.softmax(source_logits[:b]), jax.nn.softmax(logits[2 * b : 3 * b])

@@ -36,6 +36,7 @@ test: venv
 		cat $(VENV)/tests-$$backend.txt; \
 		[ "$$(cat $(VENV)/tests-$$backend.status)" = 0 ] || failed="$$failed $$backend"; \
 	done; \
+	KERAS_BACKEND=jax $(BIN)/python -m tests.corpus.table; \
 	if [ -n "$$failed" ]; then echo "tests failed on:$$failed"; exit 1; fi
 
 lint: venv

@@ -27,6 +27,20 @@ def _same_start() -> Iterator[None]:
     keras.config.set_dtype_policy(policy)
 
 
+@pytest.fixture(autouse=True)
+def _quick_single_operations(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An eager test compiles hundreds of single operations on JAX, most of its time; there is little in one to optimize."""
+    callspec = getattr(request.node, "callspec", None)
+    if keras.config.backend() != "jax" or callspec is None or "eager" not in callspec.id.split("-"):
+        yield
+        return
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(params=["eager", "compiled"])
 def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`run(function, *arrays)`: what a function of tensors returns, eagerly and from inside one compiled step.

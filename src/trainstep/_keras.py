@@ -68,7 +68,7 @@ def replace_current_raw_value(variable: keras.Variable, value: Any) -> None:
     if scope is None:
         set_raw_value(variable, value)
     else:
-        scope.add_update((variable, value))
+        _hand_to_scope(scope, variable, value)
 
 
 def complete_stateless_scope(variable: keras.Variable, value_in: Callable[[keras.Variable], Any]) -> None:
@@ -78,7 +78,26 @@ def complete_stateless_scope(variable: keras.Variable, value_in: Callable[[keras
     """
     scope = global_state.get_global_attribute("stateless_scope")
     if scope is not None and scope.get_current_value(variable) is None:
-        scope.add_update((variable, value_in(variable)))
+        _hand_to_scope(scope, variable, value_in(variable))
+
+
+def _hand_to_scope(scope: keras.StatelessScope, variable: keras.Variable, value: Any) -> None:
+    """Lets a scope know the variable's own value, and remembers that it is its own."""
+    scope.add_update((variable, value))
+    vars(scope).setdefault("_trainstep_own_values", {})[id(variable)] = value
+
+
+def has_stand_in(variable: keras.Variable) -> bool:
+    """Whether a `StatelessScope` (that of `stateless_call`, say) holds a tensor in the variable's place: a read gives that tensor.
+
+    The scope that captures a step is asked for nothing but its variables' own values, and says so by `is_of_a_step`.
+    """
+    scope = global_state.get_global_attribute("stateless_scope")
+    if scope is None or getattr(scope, "is_of_a_step", False):
+        return False
+    value = scope.get_current_value(variable)
+    own = vars(scope).get("_trainstep_own_values", {}).get(id(variable))
+    return value is not None and value is not own and value is not raw_value(variable)
 
 
 def was_created_trainable(variable: keras.Variable) -> bool:

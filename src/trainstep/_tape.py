@@ -195,7 +195,7 @@ class GradientTape:
 
     def _variable_used(self, variable: keras.Variable) -> None:
         """Watches every floating-point variable; whether it was created trainable matters only if it is asked about."""
-        if self._recorder is None or not _is_floating(variable):
+        if self._recorder is None or not _is_floating(variable) or _keras.has_stand_in(variable):
             return
         if self._watch_accessed_variables:
             self._variables.setdefault(id(variable), variable)

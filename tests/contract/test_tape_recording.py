@@ -313,3 +313,44 @@ def test_the_block_ends_with_an_exception_too() -> None:
     except KeyError:
         later = w * 5.0
     assert float(tape.gradient([loss, later], w)) == 6.0
+
+
+def test_a_tensor_in_a_variables_place_leads_to_what_it_was_computed_from(run: Run) -> None:
+    """`stateless_call` with weights computed in the block, and with one that is the variable's own."""
+    layer = keras.layers.Dense(1, use_bias=True)
+    layer.build((None, 3))
+    kernel = np.array([[0.5], [-1.0], [2.0]], "float32")
+    layer.kernel.assign(kernel)
+
+    def gradient(x: Any, scale: Any) -> Any:
+        with ts.GradientTape() as tape:
+            tape.watch(scale)
+            before = ops.sum(layer(x))
+            y, _ = layer.stateless_call([scale * layer.kernel, layer.bias], [], x)
+            loss = before + ops.sum(y**2)
+        return tape.gradient(loss, [scale, layer.kernel, layer.bias])
+
+    x, scale = np.array([X, 2 * X], "float32"), np.float32(3.0)
+    of_scale, of_kernel, of_bias = run(gradient, x, scale)
+    y = x @ (scale * kernel)
+    of_scaled_kernel = x.T @ (2 * y)
+    np.testing.assert_allclose(of_scale, np.sum(of_scaled_kernel * kernel), rtol=1e-5)
+    np.testing.assert_allclose(of_kernel, x.sum(axis=0)[:, None] + scale * of_scaled_kernel, rtol=1e-5)
+    np.testing.assert_allclose(of_bias, [2 + np.sum(2 * y)], rtol=1e-5)
+
+
+def test_a_constant_in_a_variables_place_has_nothing_to_do_with_it(run: Run) -> None:
+    layer = keras.layers.Dense(1, use_bias=False)
+    layer.build((None, 3))
+
+    def gradient(x: Any) -> Any:
+        with ts.GradientTape() as tape:
+            tape.watch(x)
+            before = ops.sum(layer(x))
+            y, _ = layer.stateless_call([ops.ones((3, 1))], [], x)
+            after = ops.sum(y**2)
+        return tape.gradient([before, after], [layer.kernel, x])
+
+    of_kernel, of_x = run(gradient, X[None])
+    np.testing.assert_allclose(of_kernel, X[:, None], rtol=1e-6)
+    np.testing.assert_allclose(of_x, ops.convert_to_numpy(layer.kernel).T + 2 * X.sum(), rtol=1e-5)

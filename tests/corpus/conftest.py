@@ -1,17 +1,41 @@
-"""The numbers of the references: computed once by plain TensorFlow, in a process of its own, and kept until a page changes."""
+"""The numbers of the references: computed once by plain TensorFlow, in a process of its own, and kept until a page changes.
+
+What became of each page's tests is kept too, for the table of `python -m tests.corpus.table`.
+"""
 
 import hashlib
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 
 from . import conventions
 
 ROOT = conventions.HERE.parents[1]
+OUTCOMES = pathlib.Path(".pytest_cache") / "corpus-outcomes"
+_outcomes: dict[str, dict[str, str]] = {}
+
+
+def pytest_runtest_logreport(report):
+    """Notes what became of a page in a mode: `{"vae": {"numeric compiled": "passed"}}`."""
+    found = re.search(r"test_pages\.py::test_(numeric|native)_mode\[(\w+?)(?:-(eager|compiled))?\]$", report.nodeid)
+    if found and (report.when == "call" or report.outcome != "passed"):
+        mode, page, execution = found.groups()
+        _outcomes.setdefault(page, {})[f"{mode} {execution or 'compiled'}"] = report.outcome
+
+
+def pytest_sessionfinish(session):
+    """Keeps the outcomes of this backend, for the table."""
+    if _outcomes:
+        folder = session.config.rootpath / OUTCOMES
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{keras.config.backend()}.json").write_text(json.dumps(_outcomes, indent=1), encoding="utf-8")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import trainstep as ts
 from . import conventions
 from .pages import cyclegan
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 @both_ways

@@ -10,7 +10,7 @@ import trainstep as ts
 from . import conventions
 from .pages import ddim
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 @both_ways

@@ -9,7 +9,7 @@ import trainstep as ts
 from .conventions import batch, state
 from .pages import eikonal
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 numpy = keras.ops.convert_to_numpy
 
 

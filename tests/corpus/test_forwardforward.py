@@ -9,7 +9,7 @@ import trainstep as ts
 from . import conventions
 from .pages import forwardforward
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 @both_ways

@@ -9,7 +9,7 @@ import trainstep as ts
 from . import conventions
 from .pages import gat_node_classification as page_module
 
-both_modes = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_modes = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 def numpy(value):

@@ -8,7 +8,7 @@ import trainstep as ts
 
 from .pages import grad_cam
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 def gradient_of(classifier, images, *class_index, compile):

@@ -7,7 +7,7 @@ import pytest
 from .conventions import batch
 from .pages import hypernetwork
 
-both_ways = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 numpy = keras.ops.convert_to_numpy
 
 

@@ -1,28 +1,64 @@
 """Every page on the active backend, eager and compiled, against its reference in plain TensorFlow."""
 
+import ast
 import importlib
+import re
 
 import keras
 import numpy as np
 import pytest
+
+import trainstep as ts
 
 from . import conventions
 
 NUM_NATIVE_STEPS = 3
 
 
+OF_A_BACKEND = re.compile(r"\b(tensorflow|tf|torch|jax|jnp|backend)\b", re.IGNORECASE)
+
+
 def page_module(name):
     return importlib.import_module(f"{__package__}.pages.{name}")
 
 
-@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+@pytest.fixture
+def made_steps(monkeypatch):
+    """Every step that a page makes, as it makes them."""
+    made, make = [], ts.step
+
+    def step(function=None, **options):
+        if function is None:
+            return lambda function: step(function, **options)
+        made.append(make(function, **options))
+        return made[-1]
+
+    monkeypatch.setattr(ts, "step", step)
+    return made
+
+
 @pytest.mark.parametrize("name", conventions.PAGES)
-def test_numeric_mode(name, compile, expected):
+def test_no_page_knows_its_backend(name):
+    """Its code, without comments and docstrings, names none and asks for none."""
+    tree = ast.parse((conventions.HERE / "pages" / f"{name}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Pass()
+    assert not OF_A_BACKEND.findall(ast.unparse(tree))
+
+
+@pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", conventions.PAGES)
+def test_numeric_mode(name, compile, expected, made_steps):
     module, judge = page_module(name), expected(name)
     numbers = conventions.record(module.build(native=False), module.steps, module.NUM_STEPS, compile=compile)
     assert sorted(numbers) == sorted(judge)
     for key, value in numbers.items():
         np.testing.assert_allclose(value, judge[key], rtol=module.RTOL, atol=module.ATOL, err_msg=f"{name}: {key}")
+    assert made_steps
+    for step in made_steps:
+        num_signatures = len(step.report().splitlines()) - 1
+        assert step.num_traces == (num_signatures if compile else 0), step.report()
 
 
 @pytest.mark.parametrize("name", conventions.PAGES)

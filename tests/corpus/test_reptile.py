@@ -6,7 +6,7 @@ import pytest
 
 from .pages import reptile as page_module
 
-both_modes = pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
+both_modes = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
 def moving_statistics(page):

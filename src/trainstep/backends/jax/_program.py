@@ -29,6 +29,8 @@ _VALUE_NEEDED = (
 class CapturingScope(keras.StatelessScope):
     """Makes each variable an input of the traced function when it is first read, and collects what is assigned."""
 
+    is_of_a_step = True
+
     def __init__(self, trace: Any):
         super().__init__(collect_losses=True, initialize_variables=False)
         self._trace = trace

@@ -55,7 +55,7 @@ def test_numeric_mode(name, compile, expected, made_steps):
     assert sorted(numbers) == sorted(judge)
     for key, value in numbers.items():
         np.testing.assert_allclose(value, judge[key], rtol=module.RTOL, atol=module.ATOL, err_msg=f"{name}: {key}")
-    assert made_steps
+    assert made_steps or not compile
     for step in made_steps:
         num_signatures = len(step.report().splitlines()) - 1
         assert step.num_traces == (num_signatures if compile else 0), step.report()

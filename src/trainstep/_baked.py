@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, final
@@ -10,7 +11,7 @@ import numpy as np
 
 from . import backends
 from ._errors import CaptureError, describe
-from ._reach import Place, Reach, Scalar
+from ._reach import Place, Reach, Scalar, glances
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,27 +54,44 @@ class BakedValues:
 
     def __init__(self, reach: Reach):
         self._reach = reach
-        places = (*reach.scalars, *reach.parts)
-        self._values: list[tuple[Callable[[], Any], Any, Place]] = [(place.glance(), place.read(), place) for place in places]
         self._rows: list[tuple[str, Callable[[], list[Any]], list[Any]]] = [(name, read, read()) for name, read in reach.rows]
+        self._watch([(place, place.read()) for place in (*reach.scalars, *reach.parts)])
+
+    def _watch(self, values: list[tuple[Place, Any]]) -> None:
+        """Sorts the places by their containers: what stands in one is then looked at in one call, which counts at every step."""
+        values = sorted(values, key=lambda pair: (id(pair[0].container), id(pair[0].otherwise)))
+        self._glances = glances(place for place, _ in values)
+        self._values = values
+        self._glanced = list(itertools.chain.from_iterable(map(operator.call, self._glances)))
 
     def first_change(self) -> Change | None:
         """The first value that has changed since, or object that has been replaced."""
-        for glance, old, place in self._values:
-            if glance() is not old and _differs(old, new := place.read()):
-                return Change(place.name, old, new)
+        if not self._are_all_the_same():
+            for place, old in self._values:
+                if _differs(old, new := place.read()):
+                    return Change(place.name, old, new)
         for name, read, old in self._rows:
             if not _are_same(old, new := read()):
                 return Change(name, old, new)
         return None
 
+    def _are_all_the_same(self) -> bool:
+        """Whether each place holds the very object that it held; called at every step, so the loop over places is not Python's."""
+        now = itertools.chain.from_iterable(map(operator.call, self._glances))
+        try:
+            return all(map(operator.is_, self._glanced, now))
+        except (ValueError, IndexError):
+            return False
+
     def forget_written(self, places: Collection[tuple[int, Any]]) -> None:
         """Forgets what the function itself writes: values that capturing changed, and `places` where it leaves tensors."""
-        self._values = [
-            (glance, old, place)
-            for glance, old, place in self._values
-            if not _differs(old, place.read()) and (id(place.container), place.key) not in places
-        ]
+        self._watch(
+            [
+                (place, old)
+                for place, old in self._values
+                if not _differs(old, place.read()) and (id(place.container), place.key) not in places
+            ]
+        )
         self._rows = [(name, read, old) for name, read, old in self._rows if _are_same(old, read())]
 
     @contextlib.contextmanager

@@ -44,7 +44,7 @@ def tensors_of(args: tuple[Any, ...]) -> list[Tensor]:
 
 def _as_input(leaf: Any) -> Tensor:
     backend = backends.active()
-    if backend.is_tensor(leaf):
+    if (type(leaf) is np.ndarray and leaf.dtype.kind in "biuf") or backend.is_tensor(leaf):
         return backend.as_input(leaf)
     if isinstance(leaf, (bool, int, float)):
         dtype = "bool" if isinstance(leaf, bool) else "int32" if isinstance(leaf, int) else keras.config.floatx()

@@ -10,7 +10,7 @@ import random
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -24,6 +24,17 @@ _patch_lock = threading.Lock()
 def raw_value(variable: keras.Variable) -> Any:
     """The framework's own value, not cast by an autocast scope. `keras.Variable.value` casts; no public name does not."""
     return variable._value  # noqa: SLF001
+
+
+def raw_values(variables: Iterable[keras.Variable]) -> list[Any]:
+    """The `raw_value` of each variable; at every step, so in one call."""
+    return [variable._value for variable in variables]  # noqa: SLF001
+
+
+def set_raw_values(variables: Iterable[keras.Variable], values: Iterable[Any]) -> None:
+    """Does `set_raw_value` for each variable; at every step, so in one call."""
+    for variable, value in zip(variables, values, strict=True):
+        variable._value = value  # noqa: SLF001
 
 
 def set_raw_value(variable: keras.Variable, value: Any) -> None:
@@ -328,6 +339,11 @@ def layers_with_losses() -> Iterator[dict[int, tuple[keras.layers.Layer, list[An
     finally:
         for name, method in originals.items():
             setattr(cls, name, method)
+
+
+def has_own_losses(layer: keras.layers.Layer) -> bool:
+    """Whether a layer itself has losses, asked at every step for each layer, so without Keras' own look at scopes."""
+    return bool(layer._losses)  # noqa: SLF001
 
 
 def own_losses(layer: keras.layers.Layer) -> list[Any]:

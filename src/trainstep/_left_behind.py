@@ -27,6 +27,7 @@ class LeftBehind:
         self._reach = reach
         self._left: list[tuple[Any, Any, Any, int]] = []
         self._losses: list[tuple[keras.layers.Layer, int]] = []
+        self._num_tensors = 0
 
     @property
     def places(self) -> set[tuple[int, Any]]:
@@ -47,6 +48,7 @@ class LeftBehind:
                     flat = keras.tree.flatten(value)
                     self._left.append((container, key, keras.tree.map_structure(lambda _: None, value), len(flat)))
                     leaves.extend(flat)
+                self._num_tensors = len(leaves)
             finally:
                 for container, key, old in _changes(before):
                     _put(container, key, old)
@@ -56,12 +58,14 @@ class LeftBehind:
 
     def put(self, outputs: Sequence[Tensor]) -> None:
         """Puts the numbers of one run, the last outputs of its program, where the step left them."""
-        start = len(outputs) - sum(count for *_, count in (*self._losses, *self._left))
+        start = len(outputs) - self._num_tensors
         for layer, count in self._losses:
-            _keras.set_own_losses(layer, list(outputs[start : start + count]))
+            if count or _keras.has_own_losses(layer):
+                _keras.set_own_losses(layer, list(outputs[start : start + count]))
             start += count
         for container, key, structure, count in self._left:
-            _put(container, key, keras.tree.pack_sequence_as(structure, list(outputs[start : start + count])))
+            leaves = outputs[start : start + count]
+            _put(container, key, leaves[0] if structure is None else keras.tree.pack_sequence_as(structure, list(leaves)))
             start += count
 
     @contextlib.contextmanager

@@ -5,9 +5,10 @@ import dis
 import functools
 import inspect
 import itertools
+import operator
 import sysconfig
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, final
 
 import keras
@@ -17,6 +18,7 @@ from . import _keras
 
 Scalar = (bool, int, float, complex, str)
 
+_NOWHERE: Mapping[Any, Any] = types.MappingProxyType({})
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 _MAX_OBJECTS = 20_000
 _NEVER_READ_BY_A_STEP = {
@@ -33,13 +35,8 @@ class Place:
     name: str
     container: Any
     key: Any
-    otherwise: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
+    otherwise: Mapping[Any, Any] = dataclasses.field(default_factory=lambda: _NOWHERE)
     """Where the value stands if it is not there: the class of an object."""
-
-    def glance(self) -> Callable[[], Any]:
-        """A quick function that finds the same object as long as nothing else stands there; if it finds another, `read`."""
-        is_plain = isinstance(self.container, dict) and self.key in self.container
-        return functools.partial(self.container.get, self.key) if is_plain else self.read
 
     def read(self) -> Any:
         """The value there now; a fresh object, equal to nothing, if there is none."""
@@ -47,6 +44,28 @@ class Place:
             return self.container.cell_contents if self.key is None else self.container[self.key]
         except (KeyError, IndexError, ValueError):
             return self.otherwise[self.key] if self.key in self.otherwise else object()
+
+
+def glances(places: Iterable[Place]) -> list[Callable[[], Iterable[Any]]]:
+    """Quick functions that together give the same objects again, in the same order, as long as nothing in `places` is replaced.
+
+    They may give more than `read` would, and raise `ValueError` or `IndexError` where a cell or a list has become emptier.
+    """
+    looks: list[Callable[[], Iterable[Any]]] = []
+    for _, group in itertools.groupby(places, lambda place: (id(place.container), id(place.otherwise))):
+        together = list(group)
+        container, keys = together[0].container, [place.key for place in together]
+        if isinstance(container, dict):
+            looks.append(functools.partial(map, container.get, keys))
+            if together[0].otherwise is not _NOWHERE:
+                looks.append(functools.partial(map, together[0].otherwise.get, keys))
+        elif keys == [None] and isinstance(container, types.CellType) and _content(container) is not None:
+            looks.append(functools.partial(map, operator.attrgetter("cell_contents"), [container]))
+        elif isinstance(container, list):
+            looks.append(functools.partial(map, container.__getitem__, keys))
+        else:
+            looks.append(functools.partial(map, operator.methodcaller("read"), together))
+    return looks
 
 
 @final
@@ -142,7 +161,7 @@ class Reach:
             for attribute, entry in list(vars(value).items()):
                 is_public = is_library and not attribute.startswith("_")
                 if is_public or attribute in self._mentioned or attribute in _keras.ATTRIBUTES_READ_IN_A_STEP:
-                    self._look_at(name, value, attribute, entry, {})
+                    self._look_at(name, value, attribute, entry, _NOWHERE)
             if not isinstance(value, types.ModuleType):
                 self._look_at_class(name, value)
             for layer in _keras.sublayers(value):
@@ -153,12 +172,13 @@ class Reach:
         for cls in type(value).__mro__:
             if _is_library(cls):
                 continue
-            for attribute, entry in list(vars(cls).items()):
+            class_attributes = vars(cls)
+            for attribute, entry in list(class_attributes.items()):
                 is_alone = value is self._owner and not self._is_owner_handed_on
                 if attribute in self._mentioned or _is_called_unnamed(type(value), attribute, only_by_attributes=is_alone):
                     function = getattr(entry, "fget", entry)
                     self._is_owner_handed_on |= value is self._owner and _is_handed_on(function)
-                    self._look_at(name, value, attribute, function, vars(cls))
+                    self._look_at(name, value, attribute, function, class_attributes)
 
     def _look_at(self, name: str, value: Any, attribute: str, entry: Any, cls: Mapping[str, Any]) -> None:
         if attribute in _NEVER_READ_BY_A_STEP or (id(value), attribute) in self._looked_at:

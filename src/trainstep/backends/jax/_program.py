@@ -1,6 +1,7 @@
 """A step captured as one jaxpr, whose variables became inputs while it was traced, and compiled with donated state."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -125,11 +126,9 @@ class JaxProgram(AbstractProgram):
         self.capture_seconds = capture_seconds
 
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
-        written = [_keras.raw_value(v) for v in self._written]
-        read_only = [_keras.raw_value(v) for v in self._read_only]
+        written, read_only = _keras.raw_values(self._written), _keras.raw_values(self._read_only)
         outputs, new = self._run(_distinct(written, read_only, batch), read_only, list(batch))
-        for variable, value in zip(self._written, new, strict=True):
-            _keras.set_raw_value(variable, value)
+        _keras.set_raw_values(self._written, new)
         return outputs
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -203,10 +202,9 @@ def _strongly_typed(variable: keras.Variable) -> jax.Array:
 
 def _distinct(donated: list[Any], read_only: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
     """XLA takes no buffer twice when it is donated: a value that two variables share (after `a.assign(b)`) is copied."""
-    seen = {id(x) for x in read_only}
-    seen.update(id(x) for x in batch)
-    if len(seen.union(map(id, donated))) == len(seen) + len(donated):
+    if len(set(map(id, itertools.chain(donated, read_only, batch)))) == len(donated) + len(read_only) + len(batch):
         return donated
+    seen = {id(x) for x in itertools.chain(read_only, batch)}
     distinct = []
     for value in donated:
         distinct.append(jnp.array(value, copy=True) if id(value) in seen else value)

@@ -1,27 +1,15 @@
 """Each listing in `examples/` runs, eagerly and compiled, and gives the numbers that NumPy gives."""
 
-import importlib.util
 import math
-from pathlib import Path
-from types import ModuleType
 
 import keras
 import numpy as np
 import pytest
 
+from load_example import load_example
 from trainstep import digits
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
 pytestmark = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
-
-
-def load_example(name: str) -> ModuleType:
-    """A module of its own for each call: nothing is left of the run before."""
-    specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_update_by_hand(compile):

@@ -1,5 +1,6 @@
-"""Runs the measurements on every backend, each in a process of its own, and prints one table."""
+"""Measures every backend in a process of its own, one after another, and prints one table: `python -m benchmarks --help`."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -7,30 +8,52 @@ import subprocess
 import sys
 from typing import Any
 
+from benchmarks.chart import draw
+from benchmarks.options import add_selection, as_arguments, completed, selected
+from benchmarks.system import description
+from benchmarks.table import notes, table
+
 BACKENDS = ("jax", "tensorflow", "torch")
-RESULTS = pathlib.Path(__file__).parent / "results.json"
+HERE = pathlib.Path(__file__).parent
+RESULTS = HERE / "results.json"
+CHART = HERE.parent / "docs" / "benchmarks.png"
 
 
-def measure(backend: str) -> list[dict[str, Any]]:
+def measure(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
     """The results of one backend, one for each workload."""
     environment = os.environ | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.measure"], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
+    command = [sys.executable, "-m", "benchmarks.measure", *arguments]
+    run = subprocess.run(command, env=environment, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """A Markdown table: microseconds a step, median (least to most)."""
-    lines = ["| workload | backend | Keras `fit` | trainstep `fit` | times as fast |", "|---|---|---|---|---|"]
-    for r in results:
-        cells = [f"{r['microseconds'][n]:,} ({r['spread'][n][0]:,}-{r['spread'][n][1]:,})" for n in ("Keras fit", "trainstep fit")]
-        lines.append(f"| {r['workload']} | {r['backend']} | {cells[0]} | {cells[1]} | {r['ratio']} |")
-    return "\n".join(lines)
+def kept(results: list[dict[str, Any]], measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The earlier results with those measured now in their places."""
+    by_place = {(r["key"], r["backend"]): r for r in [*results, *measured]}
+    return list(by_place.values())
+
+
+def main() -> None:
+    """Measures, prints the table, and writes results and chart where everything was measured or `--save` is given."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--backends", default="", help=f"separated by commas; all by default: {','.join(BACKENDS)}")
+    parser.add_argument(
+        "--output", default="", help="where to write; by default results.json, unless peers are left out or --quick"
+    )
+    add_selection(parser)
+    options = completed(parser.parse_args())
+    measured = [r for backend in selected(BACKENDS, options.backends, str) for r in measure(backend, as_arguments(options))]
+    print(table(measured))
+    print(notes(measured))
+    is_complete = not (options.peers or options.quick)
+    path = pathlib.Path(options.output) if options.output else RESULTS
+    if not (is_complete or options.output):
+        return
+    earlier = json.loads(path.read_text())["results"] if path.exists() and is_complete else []
+    everything = kept(earlier, measured)
+    path.write_text(json.dumps({"system": description(), "results": everything}, indent=1) + "\n")
+    draw(everything, CHART if path == RESULTS else path.with_suffix(".png"))
 
 
 if __name__ == "__main__":
-    collected = [result for backend in BACKENDS for result in measure(backend)]
-    collected.sort(key=lambda r: (r["workload"], r["backend"]))
-    RESULTS.write_text(json.dumps(collected, indent=1) + "\n")
-    print(table(collected))
+    main()

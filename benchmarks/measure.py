@@ -1,42 +1,113 @@
-"""Measures every workload and peer on one backend, interleaved, in one process: `python -m benchmarks.measure`."""
+"""Measures workloads and peers on one backend, interleaved, in one process: `python -m benchmarks.measure --help`."""
 
+import argparse
 import json
 import statistics
-import time
-from collections.abc import Callable
-from types import ModuleType
+import sys
 from typing import Any
 
 import keras
 
-from benchmarks.peers import keras_fit, trainstep_fit
-from benchmarks.workloads.dense import Dense
+from benchmarks.entrants import Entrant, best_variant
+from benchmarks.limit import limit
+from benchmarks.options import add_selection, selected
+from benchmarks.peers import BASELINE, OURS, Peer, peers
+from benchmarks.workloads import WORKLOADS, AbstractWorkload
 
-WORKLOADS = [Dense(32), Dense(512)]
-PEERS: list[ModuleType] = [keras_fit, trainstep_fit]
-NUM_ROUNDS = 7
+MOST_EPOCHS_COMPARED = 20
 
 
-def measure(workload: Dense) -> dict[str, Any]:
-    """Microseconds a step for each peer: the median over interleaved epochs, after one that warms up; and the losses."""
-    epochs: dict[str, Callable[[], float]] = {peer.NAME: peer.prepare(workload) for peer in PEERS}
-    losses = {name: [epoch()] for name, epoch in epochs.items()}
-    times: dict[str, list[float]] = {name: [] for name in epochs}
-    for _ in range(NUM_ROUNDS):
-        for name, epoch in epochs.items():
-            started = time.perf_counter()
-            losses[name].append(epoch())
-            times[name].append((time.perf_counter() - started) / workload.num_steps * 1e6)
+def measure(
+    workload: AbstractWorkload, chosen: list[Peer], *, num_rounds: int, run_seconds: float, is_quick: bool
+) -> dict[str, Any]:
+    """What every peer takes for a step, what the products alone take, and whether all train the same.
+
+    The peers run one after another, round after round; a ratio is the median of the ratios within a round.
+    """
+    entrants, notes = [], []
+    for peer in chosen:
+        try:
+            entrant, more = best_variant(peer, workload, run_seconds, is_quick=is_quick)
+        except RuntimeError as error:
+            notes.append(str(error))
+            continue
+        entrants.append(entrant)
+        notes += more
+    for round_number in range(num_rounds):
+        first = round_number % max(len(entrants), 1)
+        for entrant in entrants[first:] + entrants[:first]:
+            entrant.measure()
     return {
         "workload": workload.name,
+        "key": workload.key,
         "backend": keras.config.backend(),
-        "microseconds": {name: round(statistics.median(values)) for name, values in times.items()},
-        "spread": {name: [round(min(values)), round(max(values))] for name, values in times.items()},
-        "ratio": round(statistics.median(k / t for k, t in zip(times[keras_fit.NAME], times[trainstep_fit.NAME], strict=True)), 2),
-        "last_loss": {name: round(values[-1], 4) for name, values in losses.items()},
+        "num_rounds": num_rounds,
+        "peers": {entrant.peer.name: _figures(entrant) for entrant in entrants},
+        "not_peers": _not_peers(workload, entrants),
+        "times_as_fast_as": _ratios(entrants),
+        "limit_microseconds": limit(workload.products(), run_seconds=run_seconds),
+        "notes": notes,
     }
 
 
+def _figures(entrant: Entrant) -> dict[str, Any]:
+    return {
+        "variant": entrant.variant,
+        "microseconds": round(statistics.median(entrant.times), 1),
+        "spread": [round(min(entrant.times), 1), round(max(entrant.times), 1)],
+        "first_run_seconds": round(entrant.first_seconds, 2),
+        "first_loss": round(entrant.losses[0], 5),
+        "num_epochs": len(entrant.losses),
+    }
+
+
+def _ratios(entrants: list[Entrant]) -> dict[str, float]:
+    """How many times as fast ours is as each other: the median over the rounds."""
+    times = {entrant.peer.name: entrant.times for entrant in entrants}
+    ours = times.pop(OURS, [])
+    if not ours:
+        return {}
+    return {
+        name: round(statistics.median(theirs / our for theirs, our in zip(other, ours, strict=True)), 3)
+        for name, other in times.items()
+    }
+
+
+def _not_peers(workload: AbstractWorkload, entrants: list[Entrant]) -> dict[str, str]:
+    """Those whose losses are not those of Keras' `fit` (or else of the first): in the first epoch, or the last to be compared.
+
+    Every peer shuffles for itself, so the tolerance is a fraction of the first loss.
+    `tests/unit/test_benchmarks.py` compares exactly.
+    """
+    by_name = {entrant.peer.name: entrant.losses for entrant in entrants}
+    standard = by_name.get(BASELINE, next(iter(by_name.values()), []))
+    found = {}
+    for name, losses in by_name.items():
+        for epoch in {0, min(len(losses), len(standard), MOST_EPOCHS_COMPARED) - 1}:
+            if abs(losses[epoch] - standard[epoch]) > workload.tolerance * max(abs(standard[epoch]), abs(standard[0])):
+                found[name] = f"loss {losses[epoch]:.4f} in epoch {epoch + 1}, where {standard[epoch]:.4f} was expected"
+    return found
+
+
+def main() -> None:
+    """Prints a line of JSON for each workload."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_selection(parser)
+    options = parser.parse_args()
+    available, notes = peers(keras.config.backend())
+    for note in notes:
+        print(note, file=sys.stderr)
+    for workload in selected(WORKLOADS, options.workloads, lambda workload: workload.key):
+        result = measure(
+            workload,
+            selected(available, options.peers, lambda peer: peer.name),
+            num_rounds=options.rounds,
+            run_seconds=options.run_seconds,
+            is_quick=options.quick,
+        )
+        result["notes"] += notes
+        print(json.dumps(result), flush=True)
+
+
 if __name__ == "__main__":
-    for each in WORKLOADS:
-        print(json.dumps(measure(each)), flush=True)
+    main()

@@ -1,34 +1,44 @@
-"""The listing of the README: a step written by the user, in `ts.Trainer.fit`."""
+"""trainstep: the step as a user writes it, in `ts.Trainer.fit`."""
 
-from collections.abc import Callable
-
-import keras
+from typing import Any
 
 import trainstep as ts
-from benchmarks.workloads.dense import Dense
+from benchmarks.workloads import AbstractWorkload
 
-NAME = "trainstep fit"
+from ._abstract import Peer, Run
 
 
-def prepare(workload: Dense) -> Callable[[], float]:
-    """A function that trains one epoch and returns its loss."""
-    model = workload.model()
-    loss_fn = keras.losses.SparseCategoricalCrossentropy()
-    optimizer = keras.optimizers.RMSprop()
-    accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-    mean_loss = keras.metrics.Mean(name="loss")
+def slope(function, points) -> Any:
+    """The gradient of the sum of `function(points)`."""
+    with ts.GradientTape() as tape:
+        tape.watch(points)
+        values = function(points)
+    return tape.gradient(values, points)
+
+
+def prepare(workload: AbstractWorkload, *, shuffle: bool = True) -> Run:
+    """A step with one tape for each update, and a trainer."""
+    training = workload.training(slope)
 
     @ts.step
-    def train_step(images, labels):
-        with ts.GradientTape() as tape:
-            predictions = model(images, training=True)
-            loss = loss_fn(labels, predictions)
-        gradients = tape.gradient(loss, model.trainable_weights)
-        optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
-        accuracy.update_state(labels, predictions)
-        mean_loss.update_state(loss)
-        return {"loss": mean_loss, "accuracy": accuracy}
+    def train_step(*batch: Any) -> dict[str, Any]:
+        for update in training.updates:
+            with ts.GradientTape() as tape:
+                loss, predictions = update.loss(*batch)
+            weights = update.network.trainable_weights
+            update.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            update.record(batch, loss, predictions)
+        return {metric.name: metric for metric in training.metrics}
 
     trainer = ts.Trainer(train_step)
-    images, labels = workload.data()
-    return lambda: trainer.fit(images, labels, batch_size=workload.batch_size, verbose=0).history["loss"][0]
+    data = workload.data()
+    name = training.metrics[0].name
+
+    def run(num_epochs: int) -> list[float]:
+        history = trainer.fit(*data, batch_size=workload.batch_size, epochs=num_epochs, shuffle=shuffle, verbose=0)
+        return history.history[name]
+
+    return run
+
+
+PEER = Peer("trainstep fit", {"": prepare}, settling_seconds=5.0)

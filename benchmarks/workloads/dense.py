@@ -1,42 +1,60 @@
-"""A classifier of digits with one hidden layer: 784-width-10, softmax, RMSprop, accuracy."""
+"""Classifiers of digits with hidden layers: 784-32-10, and 784-512-dropout-10, the listing of the README."""
 
 import dataclasses
 
 import keras
 import numpy as np
 
+from benchmarks.products import Product, dense_stack
+from trainstep import digits
+
+from ._abstract import AbstractWorkload, Slope, Training, classifier, fresh
+
+
+def digit_images(num_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 28, 28) float32 from 0 to 1 and labels (n,) int32."""
+    (images, labels), _ = digits.load()
+    rows = np.arange(num_samples) % len(images)
+    return images[rows].astype("float32") / 255, labels[rows].astype("int32")
+
 
 @dataclasses.dataclass(frozen=True)
-class Dense:
-    """784-`width`-10 on random images; the labels depend on the images, so that the loss falls."""
+class Dense(AbstractWorkload):
+    """`depth` hidden layers of `width`, RMSprop."""
 
-    width: int
+    num_steps: int = 200
     batch_size: int = 32
-    num_samples: int = 6400
+    width: int = 32
+    depth: int = 1
+
+    @property
+    def key(self) -> str:
+        """Its name on the command line."""
+        return "dense"
 
     @property
     def name(self) -> str:
         """Its name in the table."""
-        return f"784-{self.width}-10, batch {self.batch_size}"
+        dropout = "-dropout" if self.dropout else ""
+        return f"784{f'-{self.width}{dropout}' * self.depth}-10, batch {self.batch_size}"
 
-    @property
-    def num_steps(self) -> int:
-        """Steps in one epoch."""
-        return self.num_samples // self.batch_size
+    def data(self) -> tuple[np.ndarray, ...]:
+        """Images (n, 784) and labels (n,)."""
+        images, labels = digit_images(self.num_samples)
+        return images.reshape(-1, 784), labels
 
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images (n, 784) float32 and labels (n,) int32."""
-        rng = np.random.default_rng(0)
-        images = rng.random((self.num_samples, 784), dtype="float32")
-        return images, (images @ rng.normal(size=(784, 10)).astype("float32")).argmax(axis=1).astype("int32")
+    def training(self, slope: Slope) -> Training:
+        """Hidden layers with ReLU, each followed by dropout where there is any."""
+        return fresh(lambda: classifier(self._model(), keras.optimizers.RMSprop()))
 
-    def model(self) -> keras.Model:
-        """A fresh model, the same for every peer."""
-        keras.utils.set_random_seed(0)
-        return keras.Sequential(
-            [
-                keras.Input((784,)),
-                keras.layers.Dense(self.width, activation="relu"),
-                keras.layers.Dense(10, activation="softmax"),
-            ]
-        )
+    def _model(self) -> keras.Model:
+        layers: list[keras.layers.Layer] = []
+        for _ in range(self.depth):
+            layers.append(keras.layers.Dense(self.width, activation="relu"))
+            if self.dropout:
+                layers.append(keras.layers.Dropout(self.dropout))
+        return keras.Sequential([keras.Input((784,)), *layers, keras.layers.Dense(10)])
+
+    def products(self) -> list[Product]:
+        """All layers, the first on data."""
+        return dense_stack(self.batch_size, (784, *[self.width] * self.depth, 10))

@@ -115,7 +115,7 @@ def test_diffusion_samples_a_normal_distribution():
 def test_actor_critic():
     num_moves = load_example("actor_critic").main(True, num_updates=40)
     assert num_moves[0] < 40  # Chance balances a pole for about 22 moves.
-    assert num_moves[-1] > 70
+    assert num_moves[-1] > 50
 
 
 def test_actor_critic_returns():
@@ -134,14 +134,14 @@ def test_grad_cam(picture):
     np.testing.assert_allclose(heat, expected, rtol=1e-3, atol=1e-5)
 
     share_of_the_cells = example.share_on_digits(np.ones_like(heat), corners)
-    assert example.share_on_digits(heat, corners) > 1.3 * share_of_the_cells
+    assert example.share_on_digits(heat, corners) > 1.2 * share_of_the_cells
 
 
 def test_physics_informed(picture):
     losses, learned, exact = load_example("physics_informed").main(True, num_steps=200, picture=picture)
 
     assert losses[-1] < 0.05 * losses[0]
-    np.testing.assert_allclose(learned, exact, atol=0.03)
+    np.testing.assert_allclose(learned, exact, atol=0.04)
     x = np.linspace(0, 1, 51)
     np.testing.assert_allclose(exact[0], np.sin(np.pi * x), atol=1e-12)
     decay = np.exp(-0.1 * np.pi**2 * 0.5)  # Half-way in time.

@@ -26,14 +26,15 @@ def signature_of(args: tuple[Any, ...], role: str, names: tuple[str, ...] = ()) 
     """
     tensors = tensors_of(args)
     leaves = tuple((tuple(t.shape), t.dtype) for t in tensors)
-    return (role, (*_structure(args), *names), leaves), tensors
+    return (role, (*structure_of(args), *names), leaves), tensors
 
 
-def _structure(nest: Any) -> Any:
+def structure_of(nest: Any) -> Any:
+    """The dicts, lists and tuples of a nest without its leaves; `None` stands for itself."""
     if isinstance(nest, dict):
-        return ("dict", *((key, _structure(nest[key])) for key in sorted(nest, key=str)))
+        return ("dict", *((key, structure_of(nest[key])) for key in sorted(nest, key=str)))
     if isinstance(nest, (tuple, list)):
-        return (type(nest).__name__, *map(_structure, nest))
+        return (type(nest).__name__, *map(structure_of, nest))
     return None if nest is None else "."
 
 
@@ -71,9 +72,13 @@ def _number(value: float, dtype: str) -> np.ndarray:
 
 
 def with_tensors(args: tuple[Any, ...], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-    """The batch with these tensors in place of its leaves."""
+    """The batch with these tensors in place of its leaves.
+
+    Not by `keras.tree.map_structure`, which on PyTorch visits a dict's entries in another order than `flatten` does.
+    """
     remaining: Iterator[Tensor] = iter(tensors)
-    return keras.tree.map_structure(lambda leaf: None if leaf is None else next(remaining), args)
+    leaves = [None if leaf is None else next(remaining) for leaf in keras.tree.flatten(args)]
+    return keras.tree.pack_sequence_as(args, leaves)
 
 
 def num_samples(tensors: Sequence[Tensor]) -> int:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, final, overload
 
 import keras
@@ -18,6 +18,7 @@ from ._batch import Signature, as_arguments, describe_signature, num_samples, si
 from ._errors import StepError, TrainStepWarning, describe
 from ._left_behind import LeftBehind
 from ._logs import LogLayout
+from ._pace import Indices, Pace, Table
 from ._random import refuse_frozen_draws
 from ._reach import Reach
 from ._state import Rollback
@@ -69,6 +70,8 @@ class _Captured:
     layout: LogLayout
     baked: BakedValues
     left: LeftBehind
+    paces: dict[Hashable, Pace] = dataclasses.field(default_factory=dict)
+    """How its steps are run on the rows of tables, by the shapes of the columns and the batch size."""
 
 
 @final
@@ -91,6 +94,7 @@ class Step:
         self._num_traces = 0
         self._global_seed_generator: keras.random.SeedGenerator | None = None
         self._num_runs: dict[Signature, int] = {}
+        self._signatures: dict[Hashable, Signature] = {}
         functools.update_wrapper(self, function)
         self.__name__: str = getattr(function, "__name__", type(function).__name__)
 
@@ -129,6 +133,28 @@ class Step:
         """
         layout, outputs = self._run(as_arguments(batch), "train")
         return layout.reported(outputs)
+
+    def run_block(self, table: Table, indices: Indices, *, num_left: int | None = None) -> dict[str, Tensor]:
+        """Runs steps on batches of rows, all of one size, several in one dispatch if that is faster; as `run` after the last one.
+
+        Args:
+            table: Where the rows are.
+            indices: The rows of each batch.
+            num_left: How many steps the training still takes, these among them, as far as is known.
+        """
+        if self._compile is False or _is_capturing.get():
+            return [self.run(table.batch(rows)) for rows in indices][-1]
+        with _one_at_a_time:
+            layout, outputs = self._run_block_alone(table, indices, num_left)
+        return layout.reported(outputs)
+
+    def num_steps_at_once(self, table: Table, batch_size: int) -> int:
+        """How many batches of so many rows `run_block` should be given."""
+        if self._compile is False:
+            return 1
+        captured = self._captured.get(self._signatures.get((table.key, batch_size), ()))
+        pace = captured and captured.paces.get((table.key, batch_size))
+        return pace.num_steps_at_once if pace else 1
 
     def predict(self, batch: Any) -> Any:
         """Runs one step that returns predictions: tensors in any nest, still on the device."""
@@ -240,6 +266,7 @@ class Step:
                 f"  {describe_signature(signature)}: {program.kind}; "
                 f"{self._num_runs.get(signature, 0)} runs, captured in {program.capture_seconds:.2f} s"
             )
+            lines += [f"    {pace.report()}" for pace in captured.paces.values()]
         for signature in self._eager_layouts:
             lines.append(f"  {describe_signature(signature)}: eager, operation by operation; {self._num_runs[signature]} runs")
         return "\n".join(lines)
@@ -271,6 +298,22 @@ class Step:
             return self._run_eagerly(signature, tensors, args, role, names)
         captured = self._captured.get(signature) or self._capture_if_new(signature, tensors, args, role, names)
         outputs = captured.program(tensors)
+        captured.left.put(outputs)
+        return captured.layout, outputs
+
+    def _run_block_alone(self, table: Table, indices: Indices, num_left: int | None) -> tuple[LogLayout, list[Tensor]]:
+        key = table.key, len(indices[0])
+        signature = self._signatures.get(key)
+        if signature is None or signature not in self._captured:
+            args = as_arguments(table.batch(indices[0]))
+            signature, tensors = signature_of(args, "train")
+            self._capture_if_new(signature, tensors, args, "train")
+            self._signatures[key] = signature
+        captured = self._captured[signature]
+        if key not in captured.paces:
+            captured.paces[key] = Pace(captured.program)
+        self._num_runs[signature] = self._num_runs.get(signature, 0) + len(indices)
+        outputs = captured.paces[key].run(table, indices, num_left=num_left)
         captured.left.put(outputs)
         return captured.layout, outputs
 

@@ -263,6 +263,6 @@ def _prepare(
     step: Step, feed: data.AbstractFeed, *, call: str, epoch: int = 0, role: Literal["train", "predict"] = "train"
 ) -> None:
     """Says what is wrong with the step, or with the first batch, before anything runs."""
-    batch = feed.look_ahead(epoch)
+    batch = data.read(feed.look_ahead(epoch))
     loop.check_fit(step, batch, call=call)
     step.prepare(batch, role)

@@ -16,7 +16,7 @@ ROWS = np.arange(5, dtype="float32").reshape(5, 1)
 
 def batches_of(x, y=None, *, batch_size=2, order=InOrder, pass_index=0, first_batch=0):
     source = data.as_source(x, y, batch_size=batch_size, order=order, call="fit")
-    batches = list(source.batches(pass_index, first_batch=first_batch))
+    batches = list(map(data.read, source.batches(pass_index, first_batch=first_batch)))
     return keras.tree.map_structure(lambda leaf: keras.ops.convert_to_numpy(leaf).tolist(), batches)
 
 
@@ -94,11 +94,11 @@ def test_shuffled_rows_stay_together(kind):
 
 def test_rows_of_tensors_stay_tensors():
     source = data.as_source(keras.ops.convert_to_tensor(ROWS), batch_size=2, order=lambda: data.Shuffled((1, 2)), call="fit")
-    assert all(keras.ops.is_tensor(x) for (x,) in source.batches(0))
+    assert all(keras.ops.is_tensor(x) for (x,) in map(data.read, source.batches(0)))
 
 
 def test_neighbouring_rows_are_not_copied():
-    (x,) = next(data.as_source(ROWS, batch_size=2, order=InOrder, call="fit").batches(0))
+    (x,) = data.read(next(data.as_source(ROWS, batch_size=2, order=InOrder, call="fit").batches(0)))
     assert np.shares_memory(x, ROWS)
 
 

@@ -65,7 +65,7 @@ progress = progress_for("auto", title="Epoch {epoch}/1")
 progress.epoch_begin(0, 40)
 for i in range(40):
     time.sleep(0.02)
-    progress.step_done({"loss": 0.5, "a_metric_with_a_rather_long_name": 0.25})
+    progress.steps_done(1, {"loss": 0.5, "a_metric_with_a_rather_long_name": 0.25})
 progress.steps_ended({"loss": 0.5})
 progress.epoch_end({"loss": 0.5, "a_metric_with_a_rather_long_name": 0.25})
 """
@@ -100,7 +100,7 @@ def test_a_bar_reads_an_earlier_step_and_seldom(monkeypatch, capsys):
     start, n = time.perf_counter(), 0
     while time.perf_counter() < start + 1.1:
         n += 1
-        bar.step_done({"step": n, "at": time.perf_counter()})
+        bar.steps_done(1, {"step": n, "at": time.perf_counter()})
     bar.close()
     assert 4 <= len(read) <= 6
     assert read[0] == {}

@@ -235,3 +235,13 @@ def test_values_that_are_no_numbers(wrong):
 def test_unknown_compile_choice():
     with pytest.raises(ts.StepError, match="'fast'"):
         ts.step(compile="fast")(lambda x: None)
+
+
+@pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
+def test_the_entries_of_a_dict_reach_the_step_under_their_names_in_whatever_order(compile):
+    @ts.step(compile=compile)
+    def total(batch):
+        return {"small": keras.ops.sum(batch["small"]), "big": keras.ops.sum(batch["nested"]["big"])}
+
+    logs = total({"small": np.ones(2, "float32"), "nested": {"z": None, "big": np.full(2, 100, "float32")}})
+    assert (float(logs["small"]), float(logs["big"])) == (2, 200)

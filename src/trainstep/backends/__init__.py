@@ -7,6 +7,7 @@ import keras
 
 from .._errors import BackendError
 from ._abstract import AbstractBackend as AbstractBackend
+from ._abstract import AbstractLoop as AbstractLoop
 from ._abstract import AbstractProgram as AbstractProgram
 from ._abstract import AbstractRecorder as AbstractRecorder
 from ._abstract import Source as Source

@@ -65,6 +65,30 @@ class AbstractRecorder(ABC):
         """`d target[b] / d source[b]`, of shape `(batch, *target.shape[1:], *source.shape[1:])`."""
 
 
+class AbstractLoop(ABC):
+    """A program that runs many steps of another one: the batch of each is gathered from columns that lie on the device."""
+
+    kind: str
+    """What runs, in words for `step.report()`."""
+
+    relative_cost: float
+    """How long making it ready takes, by estimate, in units of what it took for the program itself."""
+
+    multiple_of: int
+    """Every call runs a multiple of so many steps."""
+
+    @abstractmethod
+    def prepare(self, columns: Sequence[Tensor], batch_size: int, max_steps: int) -> None:
+        """Compiles it for these columns and at most `max_steps` steps a call. Changes no variable; may run in another thread."""
+
+    @abstractmethod
+    def __call__(self, columns: Sequence[Tensor], rows: np.ndarray) -> list[Tensor]:
+        """Runs one step for each of `rows`, int32 of shape `(steps, batch size)`, and returns the outputs of the last one.
+
+        The variables then hold what they would hold after so many calls of the program, up to rounding. Does not wait.
+        """
+
+
 class AbstractProgram(ABC):
     """One step, captured for one signature (structure, shapes and dtypes of its batch) and ready to run."""
 
@@ -83,6 +107,10 @@ class AbstractProgram(ABC):
 
         Does not wait for the device.
         """
+
+    @abstractmethod
+    def loops(self) -> Sequence[AbstractLoop]:
+        """Ways to run many steps at once that may be faster than one at a time, the most promising first."""
 
     @abstractmethod
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -126,6 +154,10 @@ class AbstractBackend(ABC):
 
         Of the array's dtype (float64 becomes Keras' `floatx`); on the device, or where the program fetches it fastest.
         """
+
+    @abstractmethod
+    def as_column(self, array: np.ndarray | Tensor) -> Tensor:
+        """A tensor on the device, of the dtype that `as_input` gives, which later changes of the array do not reach."""
 
     @abstractmethod
     def to_numpy(self, tensor: Tensor) -> np.ndarray:

@@ -15,3 +15,6 @@ from ._feeds import training_feed as training_feed
 from ._order import Shuffled as Shuffled
 from ._order import draw_seed as draw_seed
 from ._resolve import as_source as as_source
+from ._rows import Block as Block
+from ._rows import in_blocks as in_blocks
+from ._rows import read as read

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 Batch = Any
-"""A tuple of the arguments of a step, or any other nest, which is the step's one argument. Leaves are arrays or tensors."""
+"""A tuple of the arguments of a step, or any other nest, which is the step's one argument. Leaves are arrays or tensors.
+
+Or `Rows`, of which `data.read` makes such a tuple.
+"""
 
 
 class AbstractSource(ABC):

@@ -5,13 +5,14 @@ from typing import final
 
 from .._errors import DataError
 from ._abstract import AbstractSource, Batch
-from ._columns import Nest, named_columns, select
+from ._columns import Nest, named_columns
 from ._order import AbstractOrder
+from ._rows import Rows, Table
 
 
 @final
 class ArraySource(AbstractSource):
-    """Batches of the rows of NumPy arrays and tensors, in any nest; the last batch may be shorter.
+    """Batches of the rows of NumPy arrays and tensors, in any nest; the last batch may be shorter. They are `Rows`, not yet read.
 
     Args:
         columns: The arguments of a step by name (`{"x": ..., "y": ...}`), each a nest of columns; a batch is a tuple of them.
@@ -27,7 +28,7 @@ class ArraySource(AbstractSource):
     is_endless = False
 
     def __init__(self, columns: dict[str, Nest], *, batch_size: int, order: AbstractOrder, call: str):
-        self._columns = tuple(columns.values())
+        self._table = Table(tuple(columns.values()))
         self._batch_size = batch_size
         self._order = order
         self.num_rows = count_rows(columns, call)
@@ -36,7 +37,7 @@ class ArraySource(AbstractSource):
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
         order = self._order.rows(pass_index, self.num_rows)
         for start in range(first_batch * self._batch_size, self.num_rows, self._batch_size):
-            yield select(self._columns, order[start : start + self._batch_size])
+            yield Rows(self._table, order[start : start + self._batch_size])
 
 
 def count_rows(columns: dict[str, Nest], call: str) -> int:

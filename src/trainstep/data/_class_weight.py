@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import DataError, describe
 from ._abstract import AbstractSource, Batch
+from ._rows import read
 
 
 @final
@@ -26,7 +27,7 @@ class ClassWeightedSource(AbstractSource):
         self.num_batches = source.num_batches
 
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
-        for batch in self._source.batches(pass_index, first_batch=first_batch):
+        for batch in map(read, self._source.batches(pass_index, first_batch=first_batch)):
             if not isinstance(batch, tuple) or len(batch) != 2:
                 raise DataError(f"`class_weight` needs batches `(x, y)` to weight by their labels. Got {describe(batch)}.")
             x, y = batch

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import final
 
 from ._abstract import AbstractSource, Batch
+from ._rows import read
 
 
 @final
@@ -19,5 +20,5 @@ class InputsOnly(AbstractSource):
         self.num_batches = source.num_batches
 
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
-        for batch in self._source.batches(pass_index, first_batch=first_batch):
+        for batch in map(read, self._source.batches(pass_index, first_batch=first_batch)):
             yield batch[: self._num_inputs] if isinstance(batch, tuple) else batch

@@ -1,17 +1,18 @@
 """The evaluation loop."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from .. import _keras, backends
 from .._step import Step
-from ..data import AbstractFeed
+from ..data import AbstractFeed, read
 from ._events import Events
 from ._progress import AbstractProgress
 from ._reading import as_numbers
+from ._steps import run_steps
 
 
 @final
@@ -55,12 +56,16 @@ def evaluate(step: Step, feed: AbstractFeed, *, epoch: int, events: Events, prog
     """
     progress.epoch_begin(epoch, feed.num_steps)
     events.test_begin()
-    device_logs: dict[str, Any] = {}
-    for num_steps_completed, batch in enumerate(feed.epoch(epoch)):
-        events.test_batch_begin(num_steps_completed)
-        device_logs = step.run(batch)
-        events.test_batch_end(num_steps_completed, device_logs)
-        progress.step_done(device_logs)
+    device_logs: Mapping[str, Any] = {}
+    if events.has_test_batch_hooks:
+        for num_steps_completed, batch in enumerate(map(read, feed.epoch(epoch))):
+            events.test_batch_begin(num_steps_completed)
+            device_logs = step.run(batch)
+            events.test_batch_end(num_steps_completed, device_logs)
+            progress.steps_done(1, device_logs)
+    else:
+        for num_steps, device_logs in run_steps(step, feed, epoch):
+            progress.steps_done(num_steps, device_logs)
     logs = as_numbers(device_logs)
     progress.steps_ended(logs)
     events.test_end(logs)

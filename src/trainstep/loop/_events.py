@@ -32,6 +32,7 @@ class Events:
         self._predict_batch_begin = _overridden(callbacks, "on_predict_batch_begin")
         self._predict_batch_end = _overridden(callbacks, "on_predict_batch_end")
         self.has_train_batch_hooks = bool(self._train_batch_begin or self._train_batch_end)
+        self.has_test_batch_hooks = bool(self._test_batch_begin or self._test_batch_end)
         for callback in callbacks:
             callback.set_params(dict(params))
             callback.set_model(model)

@@ -5,16 +5,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from .. import backends
+from .. import backends, data
 from .._errors import StepError, describe
 from .._step import Step
 from ..backends import Tensor
-from ..data import AbstractFeed
 from ._events import Events
 from ._progress import AbstractProgress
 
 
-def predict(step: Step, feed: AbstractFeed, *, events: Events, progress: AbstractProgress) -> Any:
+def predict(step: Step, feed: data.AbstractFeed, *, events: Events, progress: AbstractProgress) -> Any:
     """Runs a prediction step on the feed's batches; NumPy arrays in the nest of its result, batches concatenated in order.
 
     The loop:
@@ -32,13 +31,13 @@ def predict(step: Step, feed: AbstractFeed, *, events: Events, progress: Abstrac
     step.forget_stale_programs()
     fetched: list[Any] = []
     waiting: list[Any] = []
-    for num_steps_completed, batch in enumerate(feed.epoch(0)):
+    for num_steps_completed, batch in enumerate(map(data.read, feed.epoch(0))):
         events.predict_batch_begin(num_steps_completed)
         outputs = step.predict(batch)
         fetched.extend(map(_fetch, waiting))
         waiting = [outputs]
         events.predict_batch_end(num_steps_completed, outputs)
-        progress.step_done({})
+        progress.steps_done(1, {})
     fetched.extend(map(_fetch, waiting))
     progress.steps_ended({})
     events.predict_end()

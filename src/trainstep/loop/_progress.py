@@ -34,8 +34,8 @@ class AbstractProgress(ABC):
         """An epoch, counted from 0, of so many steps (`None`: unknown) starts."""
 
     @abstractmethod
-    def step_done(self, logs: Mapping[str, Tensor]) -> None:
-        """A step has been handed to the device; its logs are still there."""
+    def steps_done(self, num_steps: int, logs: Mapping[str, Tensor]) -> None:
+        """So many more steps have been handed to the device; the logs of the last one are still there."""
 
     @abstractmethod
     def steps_ended(self, logs: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class NoProgress(AbstractProgress):
 
     def epoch_begin(self, epoch: int, num_steps: int | None) -> None: ...
 
-    def step_done(self, logs: Mapping[str, Tensor]) -> None: ...
+    def steps_done(self, num_steps: int, logs: Mapping[str, Tensor]) -> None: ...
 
     def steps_ended(self, logs: Mapping[str, Any]) -> None: ...
 
@@ -99,8 +99,8 @@ class LineProgress(AbstractProgress):
         self._start = time.perf_counter()
         self._milliseconds_per_step = 0.0
 
-    def step_done(self, logs: Mapping[str, Tensor]) -> None:
-        self._num_steps_completed += 1
+    def steps_done(self, num_steps: int, logs: Mapping[str, Tensor]) -> None:
+        self._num_steps_completed += num_steps
 
     def steps_ended(self, logs: Mapping[str, Any]) -> None:
         self._milliseconds_per_step = 1e3 * (time.perf_counter() - self._start) / max(self._num_steps_completed, 1)
@@ -151,8 +151,8 @@ class BarProgress(AbstractProgress):
         self._shown_next: Mapping[str, Tensor] = {}
         self._next_refresh = time.perf_counter() + SECONDS_BETWEEN_REFRESHES
 
-    def step_done(self, logs: Mapping[str, Tensor]) -> None:
-        self._num_steps_completed += 1
+    def steps_done(self, num_steps: int, logs: Mapping[str, Tensor]) -> None:
+        self._num_steps_completed += num_steps
         now = time.perf_counter()
         if now >= self._next_refresh:
             self._next_refresh = now + SECONDS_BETWEEN_REFRESHES

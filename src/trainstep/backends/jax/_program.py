@@ -13,9 +13,10 @@ import keras
 
 from ... import _keras
 from ..._errors import CaptureError, describe, needs_value_message
-from .._abstract import AbstractProgram, Tensor
+from .._abstract import AbstractLoop, AbstractProgram, Tensor
 from . import _private
 from ._control_flow import branches_may_assign
+from ._loops import Looped, Unrolled
 from ._tape import base_trace
 
 _VALUE_NEEDED = (
@@ -130,6 +131,10 @@ class JaxProgram(AbstractProgram):
         outputs, new = self._run(_distinct(written, read_only, batch), read_only, list(batch))
         _keras.set_raw_values(self._written, new)
         return outputs
+
+    def loops(self) -> Sequence[AbstractLoop]:
+        parts = self._function, self._written, self._read_only, _distinct
+        return [Looped(*parts), Unrolled(*parts)]
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         values = {id(v): value for v, value in zip(self.variables, state, strict=True)}

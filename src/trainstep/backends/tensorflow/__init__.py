@@ -34,6 +34,9 @@ class TensorFlowBackend(AbstractBackend):
     def as_input(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)
 
+    def as_column(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.as_input(array)
+
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         return _devices.to_numpy(tensor)
 

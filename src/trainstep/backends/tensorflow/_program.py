@@ -1,6 +1,7 @@
 """Capturing a step as one TensorFlow graph, and running it."""
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +12,9 @@ import tensorflow as tf
 
 from ... import _keras
 from ..._errors import CaptureError, needs_value_message
-from .._abstract import AbstractProgram, Tensor
+from .._abstract import AbstractLoop, AbstractProgram, Tensor
 from . import _private
+from ._loops import Looped
 
 FlatFunction = Callable[[Sequence[Tensor]], list[Tensor]]
 
@@ -32,6 +34,10 @@ class TensorFlowProgram(AbstractProgram):
 
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
         return list(self._call_flat(*batch, *self._captured_inputs) or ())
+
+    def loops(self) -> Sequence[AbstractLoop]:
+        by_xla = [] if _draws(self._graph) else [Looped(self._graph, by_xla=True)]
+        return [Looped(self._graph, by_xla=False), *by_xla]
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         given = [tf.identity(value) for value in state]
@@ -106,3 +112,10 @@ _NEEDS_VALUE = re.compile(
 
 def _needs_value(error: Exception) -> bool:
     return isinstance(error, tf.errors.OperatorNotAllowedInGraphError) or _NEEDS_VALUE.search(str(error)) is not None
+
+
+def _draws(graph: Any) -> bool:
+    """Whether random numbers are drawn anywhere in the graph: XLA would draw others from the same seed."""
+    definition = graph.graph.as_graph_def()
+    functions = (function.node_def for function in definition.library.function)
+    return any("Random" in node.op for node in itertools.chain(definition.node, *functions))

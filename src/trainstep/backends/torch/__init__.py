@@ -41,6 +41,9 @@ class TorchBackend(AbstractBackend):
         """A tensor on the device."""
         return _devices.as_input(array)
 
+    def as_column(self, array: np.ndarray | Tensor) -> Tensor:
+        return _devices.as_input(array)
+
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         """The tensor's values on the host."""
         return _devices.to_numpy(tensor)

@@ -10,7 +10,7 @@ import torch
 
 from ... import _keras
 from ..._errors import CaptureError, needs_value_message
-from .._abstract import AbstractProgram, Tensor
+from .._abstract import AbstractLoop, AbstractProgram, Tensor
 from . import _graph, _inductor, _private
 from ._control_flow import captured_control_flow
 from ._guard import ValueGuard, ValueNeeded
@@ -51,6 +51,9 @@ class TorchProgram(AbstractProgram):
             return list(self._graph(*self._values(), *batch))
         with torch.no_grad():
             return self._runner(*self._values(), *[tensor.contiguous() for tensor in batch])
+
+    def loops(self) -> Sequence[AbstractLoop]:
+        return []
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """`(outputs, new state)`; the given state is copied first, and stays as it is."""

@@ -1,0 +1,209 @@
+"""How many steps go to the device at once, and in which way: found by measuring steps that train."""
+
+import dataclasses
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Callable, Generator, Hashable, Sequence
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from . import backends
+from ._batch import tensors_of
+from .backends import AbstractLoop, AbstractProgram, Tensor
+
+SECONDS_AT_ONCE = 0.05
+"""What goes to the device at once takes about so long: short enough for a progress bar and for Ctrl-C."""
+
+MAX_STEPS_AT_ONCE = 256
+SLOW_STEP = 0.02
+"""Seconds. A step that takes longer loses nothing worth having between two steps."""
+
+_NUM_SAMPLES = 5
+_ADVANTAGE = 0.97
+"""A way that takes more than this part of the time of the best one so far is not worth a change."""
+
+
+class Table(Protocol):
+    """Columns whose rows make batches."""
+
+    fits_on_device: bool
+    key: Hashable
+    """Equal for tables of the same structure, shapes and dtypes."""
+
+    def batch(self, indices: Any) -> Any:
+        """These rows of each column, as the arguments of a step."""
+        ...
+
+    def on_device(self) -> list[Tensor]:
+        """All columns as tensors on the device, in the order of a batch's leaves."""
+        ...
+
+
+Indices = Sequence[range | np.ndarray]
+
+
+@final
+@dataclasses.dataclass
+class _Way:
+    """One way to run steps, and how long a step takes in it, in seconds; 0 if that is not known yet."""
+
+    kind: str
+    run: Callable[[Table, Indices], list[Tensor]]
+    multiple_of: int = 1
+    max_steps: int = MAX_STEPS_AT_ONCE
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """What was just run, and how long a step took in it, in seconds."""
+
+    way: _Way
+    seconds: float
+    table: Table
+    batch_size: int
+    num_left: int | None
+
+
+@final
+class Pace:
+    """Runs the steps of one program on the rows of a table.
+
+    One by one at first. When that has taken as long as another way takes to be compiled, or is going to, that way is compiled in
+    the background; then blocks of real steps are run in both ways, in turn, and the faster one goes on. All ways give the same
+    numbers up to rounding.
+    """
+
+    def __init__(self, program: AbstractProgram):
+        self._program = program
+        self._one_by_one = _Way("one step at a time", self._run_one_by_one)
+        self._best = self._current = self._one_by_one
+        self._results: list[str] = []
+        self._seconds_spent = 0.0
+        self._exploration: Generator[None, _Block, None] | None = self._explore()
+        next(self._exploration)
+
+    @property
+    def num_steps_at_once(self) -> int:
+        """How many batches the next call of `run` should be given."""
+        if not self._best.seconds:
+            return 1
+        wanted = min(int(SECONDS_AT_ONCE / self._best.seconds), self._current.max_steps)
+        multiple = self._current.multiple_of
+        return max(multiple, wanted // multiple * multiple)
+
+    def run(self, table: Table, indices: Indices, *, num_left: int | None) -> list[Tensor]:
+        """Runs one step on each batch of rows; the outputs of the last one.
+
+        Args:
+            table: Where the rows are.
+            indices: The rows of each batch; all batches have the same size.
+            num_left: How many steps the training still takes, these among them, as far as is known.
+        """
+        way = self._current if len(indices) % self._current.multiple_of == 0 else self._one_by_one
+        if self._exploration is None:
+            return way.run(table, indices)
+        started = time.perf_counter()
+        outputs = way.run(table, indices)
+        _wait_for(outputs)
+        seconds = time.perf_counter() - started
+        self._seconds_spent += seconds
+        try:
+            self._exploration.send(_Block(way, seconds / len(indices), table, len(indices[0]), num_left))
+        except StopIteration:
+            self._exploration = None
+        return outputs
+
+    def report(self) -> str:
+        """Which way runs now, and what was measured."""
+        return "; ".join([self._best.kind, *self._results])
+
+    def _explore(self) -> Generator[None, _Block, None]:
+        """Is told of each block that has run, and sets how the next one runs."""
+        first = yield
+        compile_seconds = self._program.capture_seconds + first.seconds
+        block = yield from self._measured([self._one_by_one])
+        for loop in self._program.loops():
+            if self._best.seconds > SLOW_STEP or not block.table.fits_on_device:
+                return
+            while not self._is_worth(loop.relative_cost * compile_seconds, block.num_left):
+                block = yield
+            way = _Way(loop.kind, _on_device(loop), loop.multiple_of, self._max_steps())
+            failures = yield from _done_in_background(_preparation(loop, block, way.max_steps))
+            if failures:
+                self._results.append(f"no {loop.kind}: {failures[0]}")
+                continue
+            self._current = way
+            while (yield).way is not way:  # Whatever is done at its first call is not measured.
+                pass
+            best = self._best
+            block = yield from self._measured([best, way])
+            self._best = self._current = way if way.seconds < _ADVANTAGE * best.seconds else best
+            self._results.append(f"{best.seconds * 1e6:,.0f} us by {best.kind}, {way.seconds * 1e6:,.0f} us by {way.kind}")
+
+    def _max_steps(self) -> int:
+        return max(2, min(int(SECONDS_AT_ONCE / self._best.seconds), MAX_STEPS_AT_ONCE))
+
+    def _is_worth(self, seconds_to_compile: float, num_left: int | None) -> bool:
+        """Whether the training will take long enough: it will last as long again as it has lasted, if nothing else is known."""
+        to_come = max((num_left or 0) * self._best.seconds, self._seconds_spent)
+        return to_come > 2 * seconds_to_compile
+
+    def _measured(self, ways: Sequence[_Way]) -> Generator[None, _Block, _Block]:
+        """Measures ways over the next blocks, in turn, so that what else the machine does meets all of them."""
+        samples: list[list[float]] = [[] for _ in ways]
+        turns = itertools.cycle(zip(ways, samples, strict=True))
+        while True:
+            self._current, seconds = next(turns)
+            block = yield
+            if block.way is self._current:
+                seconds.append(block.seconds)
+                block.way.seconds = statistics.median(seconds)
+            if min(map(len, samples)) >= _NUM_SAMPLES:
+                return block
+
+    def _run_one_by_one(self, table: Table, indices: Indices) -> list[Tensor]:
+        outputs: list[Tensor] = []
+        for rows in indices:
+            outputs = self._program(tensors_of(table.batch(rows)))
+        return outputs
+
+
+def _on_device(loop: AbstractLoop) -> Callable[[Table, Indices], list[Tensor]]:
+    def run(table: Table, indices: Indices) -> list[Tensor]:
+        rows = np.concatenate([np.asarray(batch, "int32") for batch in indices])
+        return loop(table.on_device(), rows.reshape(len(indices), -1))
+
+    return run
+
+
+def _preparation(loop: AbstractLoop, block: _Block, max_steps: int) -> Callable[[], None]:
+    columns = block.table.on_device()
+    return lambda: loop.prepare(columns, block.batch_size, max_steps)
+
+
+def _done_in_background(task: Callable[[], None]) -> Generator[None, _Block, list[Exception]]:
+    """Does the task in another thread while blocks run; what it raised, if anything."""
+    failures: list[Exception] = []
+
+    def attempt() -> None:
+        try:
+            task()
+        except Exception as error:  # whatever a compiler stumbles on, there is a way that runs already
+            failures.append(error)
+
+    thread = threading.Thread(target=attempt, name="trainstep compiles a loop")
+    thread.start()
+    while thread.is_alive():
+        yield
+    return failures
+
+
+def _wait_for(outputs: Sequence[Tensor]) -> None:
+    if outputs:
+        backends.active().to_numpy(outputs[0])
+    else:
+        backends.active().synchronize()

@@ -50,7 +50,7 @@ def torch_optimizer(
 
 
 def _sgd(config: dict[str, Any], parameters: Iterable[torch.nn.Parameter], options: dict[str, Any]) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=float(config["learning_rate"]), **options)
+    return torch.optim.SGD(parameters, lr=float(config["learning_rate"]), momentum=config["momentum"], **options)
 
 
 def _rmsprop(config: dict[str, Any], parameters: Iterable[torch.nn.Parameter], options: dict[str, Any]) -> torch.optim.Optimizer:

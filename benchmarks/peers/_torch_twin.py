@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.workloads.many_variables import Offsets
 from benchmarks.workloads.transformer import Block, Tokens
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}
@@ -131,6 +132,17 @@ class _Block(nn.Module):
         return x + self.feed_forward(self.second_norm(x))
 
 
+class _Offsets(nn.Module):
+    def __init__(self, layer: Offsets):
+        super().__init__()
+        self.offsets = nn.ParameterList(_copy(offset) for offset in layer.offsets)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for offset in self.offsets:
+            x = x + offset
+        return x
+
+
 _TWINS: dict[type[keras.layers.Layer], Callable[..., list[nn.Module]]] = {
     keras.layers.Dense: _dense,
     keras.layers.Dropout: lambda layer: [nn.Dropout(layer.rate)],
@@ -141,5 +153,6 @@ _TWINS: dict[type[keras.layers.Layer], Callable[..., list[nn.Module]]] = {
     keras.layers.LSTM: lambda layer: [_LastState(layer)],
     keras.layers.LayerNormalization: lambda layer: [_layer_norm(layer)],
     Tokens: lambda layer: [_Tokens(layer)],
+    Offsets: lambda layer: [_Offsets(layer)],
     Block: lambda layer: [_Block(layer)],
 }

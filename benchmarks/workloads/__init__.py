@@ -9,6 +9,7 @@ from .dense_dropout import DenseDropout
 from .gan import Gan
 from .linear import Linear
 from .lstm import Recurrent
+from .many_variables import ManyVariables
 from .transformer import Transformer
 from .wgan_gp import WganGp
 
@@ -23,3 +24,6 @@ WORKLOADS: tuple[AbstractWorkload, ...] = (
     WganGp(),
 )
 """In the order of the table."""
+
+ALL_WORKLOADS = (*WORKLOADS, ManyVariables())
+"""With those that are not in the table."""

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from typing import Any
 
+from benchmarks.alone import alone
 from benchmarks.chart import draw
 from benchmarks.options import add_selection, as_arguments, completed, selected
 from benchmarks.system import description
-from benchmarks.table import notes, table
+from benchmarks.table import notes, table, table_alone
 
 BACKENDS = ("jax", "tensorflow", "torch")
 HERE = pathlib.Path(__file__).parent
@@ -27,6 +28,11 @@ def measure(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
 
+def measure_alone(result: dict[str, Any], seconds: float) -> dict[str, dict[str, Any]]:
+    """For each peer that was measured: first update, full speed and memory, in a process of its own."""
+    return {peer: alone(result["key"], peer, backend=result["backend"], seconds=seconds) for peer in result["peers"]}
+
+
 def kept(results: list[dict[str, Any]], measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The earlier results with those measured now in their places."""
     by_place = {(r["key"], r["backend"]): r for r in [*results, *measured]}
@@ -40,10 +46,15 @@ def main() -> None:
     parser.add_argument(
         "--output", default="", help="where to write; by default results.json, unless peers are left out or --quick"
     )
+    parser.add_argument("--alone", type=float, default=0.0, metavar="SECONDS", help="every peer once more, by itself: memory")
     add_selection(parser)
     options = completed(parser.parse_args())
     measured = [r for backend in selected(BACKENDS, options.backends, str) for r in measure(backend, as_arguments(options))]
+    if options.alone:
+        for result in measured:
+            result["alone"] = measure_alone(result, options.alone)
     print(table(measured))
+    print(table_alone(measured))
     print(notes(measured))
     is_complete = not (options.peers or options.quick)
     path = pathlib.Path(options.output) if options.output else RESULTS

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import sys
 import time
 
 import keras
@@ -75,6 +76,7 @@ def best_variant(peer: Peer, workload: AbstractWorkload, run_seconds: float, *, 
             notes.append(f"{peer.name} {variant}".strip() + f" fails: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
             continue
         entrants.append(entrant)
+        print(f"{workload.key}, {peer.name} {variant}: first run {entrant.first_seconds:.1f} s", file=sys.stderr, flush=True)
     if not entrants:
         raise RuntimeError("; ".join(notes) or f"{peer.name} has no variant that compiles quickly")
     if len(entrants) > 1:

@@ -20,6 +20,20 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def table_alone(results: list[dict[str, Any]]) -> str:
+    """Of peers in processes of their own: first update, full speed, peak memory and drift; empty if none were measured."""
+    lines = [
+        "| workload | backend | peer | first update, s | full speed, s | memory, MB | drift, MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    names = ("first_update_seconds", "full_speed_seconds", "peak_megabytes", "drift_megabytes")
+    for result in results:
+        for peer, figures in result.get("alone", {}).items():
+            cells = [result["workload"], result["backend"], peer, *(f"{figures[name]:,}" for name in names)]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
 def _cell(result: dict[str, Any], name: str) -> str:
     figures = result["peers"].get(name)
     if figures is None:

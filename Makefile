@@ -23,11 +23,13 @@ mnist: $(VENV)/.installed-$(BACKEND)
 
 venv: $(VENV)/.installed-dev
 
-# Each backend in a process of its own, all at once; what they print follows one after another.
+# Each backend in a process of its own, all at once, so each on one thread; what they print follows one after another.
+ON_ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
+
 test: venv
 	@echo "the tests run on $(BACKENDS) at once; this takes a while"
 	@for backend in $(BACKENDS); do \
-		( KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(PYTEST_ARGS) > $(VENV)/tests-$$backend.txt 2>&1; \
+		( $(ON_ONE_THREAD) KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(PYTEST_ARGS) > $(VENV)/tests-$$backend.txt 2>&1; \
 		  echo $$? > $(VENV)/tests-$$backend.status ) & \
 	done; wait; \
 	failed=""; \

@@ -34,6 +34,18 @@ def losses(peer, workload, variant=""):
 
 
 @pytest.fixture(autouse=True)
+def _settings_of_the_process_kept():
+    """The expert's loop on PyTorch sets the number of threads and the handling of denormals."""
+    if BACKEND != "torch":
+        yield
+        return
+    from benchmarks.peers._torch_settings import Settings
+
+    with Settings().active():
+        yield
+
+
+@pytest.fixture(autouse=True)
 def _quick_compilation():
     """Most of the time would go into making programs fast that run a few times."""
     if BACKEND != "jax":

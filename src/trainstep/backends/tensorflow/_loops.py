@@ -34,7 +34,10 @@ class Looped(AbstractLoop):
         self._max_steps = max_steps
         specs = [tf.TensorSpec((max_steps, batch_size), tf.int32), tf.TensorSpec((), tf.int32)]
         specs += [tf.TensorSpec(column.shape, column.dtype) for column in columns]
-        loop = tf.function(self._run_steps, autograph=False, jit_compile=self._by_xla or None).get_concrete_function(*specs)
+        run_steps = tf.function(self._run_steps, autograph=False, jit_compile=self._by_xla or None)
+        loop = run_steps.get_concrete_function(*specs)
+        if self._by_xla:  # An operation that XLA does not know is an error here, and not in the middle of a training.
+            run_steps.experimental_get_compiler_ir(*specs)(stage="hlo")
         self._captured, self._call = loop.captured_inputs, _private.flat_call(loop)
 
     def __call__(self, columns: Sequence[Tensor], rows: np.ndarray) -> list[Tensor]:

@@ -36,7 +36,7 @@ class TensorFlowProgram(AbstractProgram):
         return list(self._call_flat(*batch, *self._captured_inputs) or ())
 
     def loops(self) -> Sequence[AbstractLoop]:
-        by_xla = [] if _draws(self._graph) else [Looped(self._graph, by_xla=True)]
+        by_xla = [] if _is_another_thing_to_xla(self._graph) else [Looped(self._graph, by_xla=True)]
         return [Looped(self._graph, by_xla=False), *by_xla]
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -114,8 +114,12 @@ def _needs_value(error: Exception) -> bool:
     return isinstance(error, tf.errors.OperatorNotAllowedInGraphError) or _NEEDS_VALUE.search(str(error)) is not None
 
 
-def _draws(graph: Any) -> bool:
-    """Whether random numbers are drawn anywhere in the graph: XLA would draw others from the same seed."""
+_ANOTHER_THING_TO_XLA = re.compile("Random|^Assert$|^CheckNumerics")
+"""XLA draws other random numbers from the same seed, and leaves out what checks values."""
+
+
+def _is_another_thing_to_xla(graph: Any) -> bool:
+    """Whether anything in the graph, or in a function that it calls, does something else when XLA compiles it."""
     definition = graph.graph.as_graph_def()
     functions = (function.node_def for function in definition.library.function)
-    return any("Random" in node.op for node in itertools.chain(definition.node, *functions))
+    return any(_ANOTHER_THING_TO_XLA.search(node.op) for node in itertools.chain(definition.node, *functions))

@@ -19,6 +19,7 @@ from . import _keras
 Scalar = (bool, int, float, complex, str)
 
 _NOWHERE: Mapping[Any, Any] = types.MappingProxyType({})
+_ABSENT = object()
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 _MAX_OBJECTS = 20_000
 _NEVER_READ_BY_A_STEP = {
@@ -56,9 +57,9 @@ def glances(places: Iterable[Place]) -> list[Callable[[], Iterable[Any]]]:
         together = list(group)
         container, keys = together[0].container, [place.key for place in together]
         if isinstance(container, dict):
-            looks.append(functools.partial(map, container.get, keys))
+            looks.append(_look_up(container.get, keys))
             if together[0].otherwise is not _NOWHERE:
-                looks.append(functools.partial(map, together[0].otherwise.get, keys))
+                looks.append(_look_up(together[0].otherwise.get, keys))
         elif keys == [None] and isinstance(container, types.CellType) and _content(container) is not None:
             looks.append(functools.partial(map, operator.attrgetter("cell_contents"), [container]))
         elif isinstance(container, list):
@@ -66,6 +67,11 @@ def glances(places: Iterable[Place]) -> list[Callable[[], Iterable[Any]]]:
         else:
             looks.append(functools.partial(map, operator.methodcaller("read"), together))
     return looks
+
+
+def _look_up(get: Callable[[Any, Any], Any], keys: list[Any]) -> Callable[[], Iterable[Any]]:
+    """Looks for each key, and gives for what is absent not `None`, which may come to stand there."""
+    return functools.partial(map, get, keys, [_ABSENT] * len(keys))
 
 
 @final

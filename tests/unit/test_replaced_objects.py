@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import warnings
 
 import keras
 import numpy as np
@@ -136,6 +137,24 @@ def test_a_layer_is_added_and_taken_away(compile):
     assert float(total(x)["sum"]) == 8
     model.pop()
     assert float(total(x)["sum"]) == 4
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_none_hides_what_stands_in_the_class(compile):
+    class Experiment:
+        bonus = None
+        penalty = 2.0
+
+        @ts.step(compile=compile)
+        def step(self, x):
+            return {"loss": keras.ops.mean(x) + (self.penalty or 0.0) + (self.bonus or 0.0)}
+
+    experiment, x = Experiment(), np.ones(4, "float32")
+    assert float(experiment.step(x)["loss"]) == 3.0
+    experiment.penalty = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ts.TrainStepWarning)
+        assert float(experiment.step(x)["loss"]) == 1.0
 
 
 @pytest.mark.parametrize("compile", [True, False])

@@ -5,6 +5,7 @@ import itertools
 import statistics
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Protocol, final
 
@@ -63,7 +64,8 @@ class _Block:
 
     way: _Way
     seconds: float
-    table: Table
+    table: weakref.ref[Table]
+    """Not the table itself: exploring may be left off, and would hold the data of a training that is over."""
     batch_size: int
     num_left: int | None
 
@@ -112,7 +114,7 @@ class Pace:
         seconds = time.perf_counter() - started
         self._seconds_spent += seconds
         try:
-            self._exploration.send(_Block(way, seconds / len(indices), table, len(indices[0]), num_left))
+            self._exploration.send(_Block(way, seconds / len(indices), weakref.ref(table), len(indices[0]), num_left))
         except StopIteration:
             self._exploration = None
         return outputs
@@ -127,7 +129,7 @@ class Pace:
         compile_seconds = self._program.capture_seconds + first.seconds
         block = yield from self._measured([self._one_by_one])
         for loop in self._program.loops():
-            if self._best.seconds > SLOW_STEP or not block.table.fits_on_device:
+            if self._best.seconds > SLOW_STEP or not _table_of(block).fits_on_device:
                 return
             while not self._is_worth(loop.relative_cost * compile_seconds, block.num_left):
                 block = yield
@@ -180,20 +182,27 @@ def _on_device(loop: AbstractLoop) -> Callable[[Table, Indices], list[Tensor]]:
     return run
 
 
+def _table_of(block: _Block) -> Table:
+    """The table of a block that has just been run, and which the caller of `Pace.run` still holds."""
+    table = block.table()
+    assert table is not None
+    return table
+
+
 def _preparation(loop: AbstractLoop, block: _Block, max_steps: int) -> Callable[[], None]:
-    columns = block.table.on_device()
+    columns = _table_of(block).on_device()
     return lambda: loop.prepare(columns, block.batch_size, max_steps)
 
 
-def _done_in_background(task: Callable[[], None]) -> Generator[None, _Block, list[Exception]]:
-    """Does the task in another thread while blocks run; what it raised, if anything."""
-    failures: list[Exception] = []
+def _done_in_background(task: Callable[[], None]) -> Generator[None, _Block, list[str]]:
+    """Does the task in another thread while blocks run; what went wrong, in one line, if anything did."""
+    failures: list[str] = []
 
     def attempt() -> None:
         try:
             task()
         except Exception as error:  # whatever a compiler stumbles on, there is a way that runs already
-            failures.append(error)
+            failures.append(f"{type(error).__name__}: {error}".splitlines()[0])
 
     thread = threading.Thread(target=attempt, name="trainstep compiles a loop")
     thread.start()

@@ -144,6 +144,7 @@ class Step:
         """
         if self._compile is False or _is_capturing.get():
             return [self.run(table.batch(rows)) for rows in indices][-1]
+        self._keep_seed_generator()
         with _one_at_a_time:
             layout, outputs = self._run_block_alone(table, indices, num_left)
         return layout.reported(outputs)
@@ -284,11 +285,14 @@ class Step:
         if _is_capturing.get():
             layout, function = self._as_flat_function(args, role, names)
             return layout, function(tensors_of(args))
-        if self._global_seed_generator is not None:
-            _keras.keep_global_seed_generator(self._global_seed_generator)
+        self._keep_seed_generator()
         signature, tensors = signature_of(args, role, names)
         with _one_at_a_time:
             return self._run_alone(signature, tensors, args, role, names)
+
+    def _keep_seed_generator(self) -> None:
+        if self._global_seed_generator is not None:
+            _keras.keep_global_seed_generator(self._global_seed_generator)
 
     def _run_alone(
         self, signature: Signature, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...]

@@ -105,7 +105,7 @@ class Pace:
             indices: The rows of each batch; all batches have the same size.
             num_left: How many steps the training still takes, these among them, as far as is known.
         """
-        way = self._current if len(indices) % self._current.multiple_of == 0 else self._one_by_one
+        way = self._way_for(len(indices))
         if self._exploration is None:
             return way.run(table, indices)
         started = time.perf_counter()
@@ -133,10 +133,17 @@ class Pace:
                 return
             while not self._is_worth(loop.relative_cost * compile_seconds, block.num_left):
                 block = yield
+            try:
+                columns = _table_of(block).on_device()
+            except Exception as error:  # no room there, say; then the rows come from the host as before
+                self._results.append(f"the data stay on the host: {_in_one_line(error)}")
+                return
             way = _Way(loop.kind, _on_device(loop), loop.multiple_of, self._max_steps())
-            failures = yield from _done_in_background(_preparation(loop, block, way.max_steps))
+            failures = yield from _done_in_background(_preparation(loop, columns, block.batch_size, way.max_steps))
+            del columns
             if failures:
                 self._results.append(f"no {loop.kind}: {failures[0]}")
+                block = yield  # The table of the block before may be gone by now.
                 continue
             self._current = way
             while (yield).way is not way:  # Whatever is done at its first call is not measured.
@@ -145,6 +152,13 @@ class Pace:
             block = yield from self._measured([best, way])
             self._best = self._current = way if way.seconds < _ADVANTAGE * best.seconds else best
             self._results.append(f"{best.seconds * 1e6:,.0f} us by {best.kind}, {way.seconds * 1e6:,.0f} us by {way.kind}")
+
+    def _way_for(self, num_steps: int) -> _Way:
+        """The way that is to run now, or else the best one, if it can run so many steps at once."""
+        if num_steps % self._current.multiple_of == 0:
+            return self._current
+        is_possible = num_steps % self._best.multiple_of == 0 and num_steps <= self._best.max_steps
+        return self._best if is_possible else self._one_by_one
 
     def _max_steps(self) -> int:
         return max(2, min(int(SECONDS_AT_ONCE / self._best.seconds), MAX_STEPS_AT_ONCE))
@@ -189,9 +203,8 @@ def _table_of(block: _Block) -> Table:
     return table
 
 
-def _preparation(loop: AbstractLoop, block: _Block, max_steps: int) -> Callable[[], None]:
-    columns = _table_of(block).on_device()
-    return lambda: loop.prepare(columns, block.batch_size, max_steps)
+def _preparation(loop: AbstractLoop, columns: Sequence[Tensor], batch_size: int, max_steps: int) -> Callable[[], None]:
+    return lambda: loop.prepare(columns, batch_size, max_steps)
 
 
 def _done_in_background(task: Callable[[], None]) -> Generator[None, _Block, list[str]]:
@@ -202,13 +215,17 @@ def _done_in_background(task: Callable[[], None]) -> Generator[None, _Block, lis
         try:
             task()
         except Exception as error:  # whatever a compiler stumbles on, there is a way that runs already
-            failures.append(f"{type(error).__name__}: {error}".splitlines()[0])
+            failures.append(_in_one_line(error))
 
     thread = threading.Thread(target=attempt, name="trainstep compiles a loop")
     thread.start()
     while thread.is_alive():
         yield
     return failures
+
+
+def _in_one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _wait_for(outputs: Sequence[Tensor]) -> None:

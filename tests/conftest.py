@@ -28,10 +28,14 @@ def _same_start() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _quick_single_operations(request: pytest.FixtureRequest) -> Iterator[None]:
-    """An eager test compiles hundreds of single operations on JAX, most of its time; there is little in one to optimize."""
+def _quick_compilation(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What takes a test's time on JAX is compiling, much of it making programs fast that run once or twice.
+
+    Eager tests compile hundreds of single operations, and the pages of the corpus large programs.
+    """
     callspec = getattr(request.node, "callspec", None)
-    if keras.config.backend() != "jax" or callspec is None or "eager" not in callspec.id.split("-"):
+    eager = callspec is not None and "eager" in callspec.id.split("-")
+    if keras.config.backend() != "jax" or not (eager or "/corpus/" in request.node.nodeid):
         yield
         return
     import jax

@@ -34,8 +34,12 @@ PRIVATE_DOORS = {
     "backends/jax/_private.py": ("jax", "keras.src.backend.jax"),
     "backends/tensorflow/_private.py": ("tensorflow", "keras.src.backend.tensorflow"),
     "backends/torch/_private.py": ("torch", "keras.src.backend.torch"),
+    "backends/torch/_inductor_process.py": ("torch",),
 }
-"""The one file of each room that may use private names: of its framework, and of what Keras built on that framework."""
+"""The one file of each room that may use private names: of its framework, and of what Keras built on that framework.
+
+PyTorch has a second one, which runs in a process where Keras would take seconds to import.
+"""
 
 
 @dataclasses.dataclass(frozen=True)

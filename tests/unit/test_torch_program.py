@@ -242,18 +242,6 @@ def test_a_gradient_taken_after_an_update_is_that_of_the_old_weights(compile: bo
     np.testing.assert_allclose(w.numpy(), [-2.0, -21.0])
 
 
-def test_inductor_compiles_to_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRAINSTEP_INDUCTOR", raising=False)
-    if _inductor.compiler_obstacle() is not None:
-        pytest.skip("no C++ compiler")
-    model, step = _classifier(keras.optimizers.RMSprop(0.01), True)
-    expected = _raw_losses([w.numpy() for w in model.trainable_weights], 10)
-    losses = [step(X[(8 * i) % 64 :][:8], Y[(8 * i) % 64 :][:8])["loss"].item() for i in range(10)]
-    np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    assert "Inductor program" in step.report()
-    assert step.num_traces == 1
-
-
 def test_without_a_compiler_steps_run_as_captured_graphs_and_say_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINSTEP_INDUCTOR", raising=False)
 
@@ -267,15 +255,3 @@ def test_without_a_compiler_steps_run_as_captured_graphs_and_say_so_once(monkeyp
         np.testing.assert_allclose(step.predict(X).numpy(), X * 2)
     np.testing.assert_allclose(another.predict(X).numpy(), X * 3)  # a second warning would be an error
     assert "captured graph, not compiled: no C++ compiler found" in step.report()
-
-
-def test_a_graph_that_inductor_cannot_compile_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: object) -> None:
-        raise NotImplementedError("not this one")
-
-    monkeypatch.setattr(_inductor, "compiler_obstacle", lambda: None)
-    monkeypatch.setattr(_private, "compile_graph", fail)
-    step = ts.step(lambda x: x * 3.0, compile=True)
-    with pytest.warns(ts.TrainStepWarning, match="not this one"):
-        np.testing.assert_allclose(step.predict(X).numpy(), X * 3.0)
-    assert "Inductor failed (NotImplementedError: not this one)" in step.report()

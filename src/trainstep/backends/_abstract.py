@@ -101,6 +101,9 @@ class AbstractProgram(ABC):
     capture_seconds: float
     """How long capturing took, in seconds."""
 
+    is_settled: bool = True
+    """Whether the way it runs will not change any more: what is measured now will hold."""
+
     @abstractmethod
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
         """Runs one step: reads the variables as they are now, leaves the new values in them, returns the outputs.

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from .._abstract import AbstractBackend, Tensor
-from . import _devices, _program
+from . import _devices, _inductor, _program
 from ._program import TorchProgram
 from ._tape import TorchRecorder
 
@@ -58,7 +58,7 @@ class TorchBackend(AbstractBackend):
 
     def compiler(self) -> str:
         """What compiles captured steps."""
-        return _devices.compiler()
+        return _inductor.compiler()
 
 
 def create() -> TorchBackend:

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from . import _inductor, _private
+from . import _private
 
 _WITHOUT_TORCH_DTYPE = {"uint16": "int32", "uint32": "int64", "uint64": "int64", "bfloat16": "float32"}
 
@@ -41,14 +41,6 @@ def devices() -> list[str]:
     kind = _private.device().type
     names = [f"{kind}:{i} ({_name(kind, i)})" for i in range(torch.accelerator.device_count())]
     return [*names, cpu]
-
-
-def compiler() -> str:
-    """What compiles captured steps."""
-    obstacle = _inductor.compiler_obstacle()
-    if obstacle is None:
-        return f"PyTorch {torch.__version__} Inductor with the C++ compiler {_private.find_cpp_compiler()}"
-    return f"none ({obstacle}): steps run as captured graphs; install g++, or set CXX, for compiled ones"
 
 
 def _name(kind: str, index: int) -> str:

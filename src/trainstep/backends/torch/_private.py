@@ -15,6 +15,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import _keras
+from . import _inductor_process
 
 # `core` and `random` hold the functions that a step replaces while it runs; Keras calls them through these modules only.
 
@@ -114,17 +115,11 @@ def find_cpp_compiler() -> str:
     return get_cpp_compiler()
 
 
-def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """Compiles a captured graph by Inductor itself.
-
-    `torch.compile` would do it too, but its Dynamo checks every input at every call, about 270 microseconds a step, and gives up
-    silently after a number of programs. `fallback_random`: draws by PyTorch's own functions stay PyTorch's own numbers.
-    """
+def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[_inductor_process.Described]) -> Callable[..., Any]:
+    """Compiles a captured graph by Inductor itself; PyTorch's parts warn each other of their deprecation."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's parts warn each other of their deprecation
-        from torch._inductor.compile_fx import compile_fx
-
-        return compile_fx(graph, list(inputs), config_patches={"fallback_random": True})  # type: ignore[return-value]
+        warnings.simplefilter("ignore")
+        return _inductor_process.compile_graph(graph, inputs)
 
 
 def _add_scaled_(sums: list[torch.Tensor], terms: Sequence[torch.Tensor], alpha: torch.Tensor) -> None:

@@ -43,6 +43,11 @@ class TorchProgram(AbstractProgram):
         """What runs, and why it is not compiled if it is not."""
         return self._runner.kind
 
+    @property
+    def is_settled(self) -> bool:  # type: ignore[override]
+        """Whether Inductor's program is there, or will never be."""
+        return self._runner.is_settled
+
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
         """Runs one step. Inside the capture of another step, becomes part of that."""
         if _private.is_capturing():

@@ -1,5 +1,6 @@
 """What a function's Python code can read: its closure, its globals, and the objects behind them."""
 
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -187,12 +188,29 @@ class Reach:
                     self._look_at(name, value, attribute, function, class_attributes)
 
     def _look_at(self, name: str, value: Any, attribute: str, entry: Any, cls: Mapping[str, Any]) -> None:
-        if attribute in _NEVER_READ_BY_A_STEP or (id(value), attribute) in self._looked_at:
+        place = id(value), attribute
+        if attribute in _NEVER_READ_BY_A_STEP or place in _lent or place in self._looked_at:
             return
-        self._looked_at.add((id(value), attribute))
+        self._looked_at.add(place)
         label = f"{name}.{attribute}"
         is_method = bool(cls) and (callable(entry) or hasattr(entry, "__get__"))
         self._visit(label, entry, None if is_method else Place(label, vars(value), attribute, cls))
+
+
+_lent: set[tuple[int, str]] = set()
+"""Attributes that `lent_attribute` has set: the objects' identities and the names."""
+
+
+@contextlib.contextmanager
+def lent_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Sets an attribute for the length of a block. A step that is captured meanwhile does not depend on it."""
+    setattr(owner, name, value)
+    _lent.add((id(owner), name))
+    try:
+        yield
+    finally:
+        _lent.discard((id(owner), name))
+        delattr(owner, name)
 
 
 _STATEFUL = (

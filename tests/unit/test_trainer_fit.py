@@ -27,6 +27,30 @@ def test_a_step_is_traced_once_for_each_shape_and_never_again():
     assert (w1.train_step.num_traces, w1.test_step.num_traces) == (2, 2)
 
 
+def test_a_model_that_is_lent_the_optimizer_does_not_make_the_steps_be_captured_again():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.01)
+
+    @ts.step
+    def train_step(x, y):
+        with ts.GradientTape() as tape:
+            loss = keras.ops.mean((model(x, training=True) - y) ** 2)
+        weights = model.trainable_weights
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": loss}
+
+    @ts.step
+    def test_step(x, y):
+        return {"loss": keras.ops.mean((model(x) - y) ** 2)}
+
+    trainer = ts.Trainer(train_step, test_step, model=model)
+    for _ in range(3):
+        trainer.fit(column(1, 2, 3), ZEROS, batch_size=2, epochs=2, validation_data=(ZEROS, ZEROS), verbose=0)
+        trainer.evaluate(column(1, 2, 3), ZEROS, batch_size=2, verbose=0)
+    assert (train_step.num_traces, test_step.num_traces) == (2, 2)
+    assert not hasattr(model, "optimizer")
+
+
 def test_history_holds_python_floats_and_the_epochs():
     history = OneWeight().trainer().fit(column(1, 2), column(0, 0), epochs=4, initial_epoch=1, verbose=0)
     assert isinstance(history, keras.callbacks.History)

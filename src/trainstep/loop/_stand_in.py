@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from .._errors import StepError, TrainStepError, describe
+from .._reach import lent_attribute
 from .._step import Step
 
 
@@ -142,8 +143,5 @@ def lent_optimizer(model: keras.Model, step: Step) -> Iterator[None]:
     if getattr(model, "optimizer", None) is not None or not step.optimizers:
         yield
         return
-    model.optimizer = step.optimizers[0]
-    try:
+    with lent_attribute(model, "optimizer", step.optimizers[0]):
         yield
-    finally:
-        del model.optimizer

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import _keras
 from .._abstract import AbstractLoop, Tensor
+from ._running import run_and_store
 
 StepFunction = Callable[[list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
 """`(written variables, read-only variables, batch) -> (outputs, new values)`."""
@@ -26,7 +27,7 @@ class _XlaLoop(AbstractLoop):
         self._step = step
         self._written, self._read_only = written, read_only
         self._as_distinct = as_distinct
-        self._compiled: Any = None
+        self._run = jax.jit(self._run_steps, donate_argnums=0)
         self._max_steps = 0
 
     def _run_steps(
@@ -39,8 +40,9 @@ class _XlaLoop(AbstractLoop):
         rows = jax.ShapeDtypeStruct((max_steps, batch_size), jnp.int32)
         num_steps = jax.ShapeDtypeStruct((), jnp.int32)
         state = _keras.raw_values(self._written), _keras.raw_values(self._read_only)
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (*state, list(columns)))
-        self._compiled = jax.jit(self._run_steps, donate_argnums=0).lower(*shapes, rows, num_steps).compile()
+        shapes = jax.tree.map(_shape_and_place, (*state, list(columns)))
+        # The call finds this program. It is not called itself, since it refuses variables that have moved to another device.
+        self._run.lower(*shapes, rows, num_steps).compile()
 
     def __call__(self, columns: Sequence[Tensor], rows: np.ndarray) -> list[Tensor]:
         num_steps = len(rows)
@@ -48,9 +50,7 @@ class _XlaLoop(AbstractLoop):
             rows = np.concatenate([rows, np.zeros((self._max_steps - num_steps, rows.shape[1]), rows.dtype)])
         written, read_only = _keras.raw_values(self._written), _keras.raw_values(self._read_only)
         donated = self._as_distinct(written, read_only, columns)
-        outputs, new = self._compiled(donated, read_only, list(columns), rows, np.int32(num_steps))
-        _keras.set_raw_values(self._written, new)
-        return outputs
+        return run_and_store(self._run, self._written, donated, read_only, list(columns), rows, np.int32(num_steps))
 
     def _one_step(self, written: list[Any], read_only: list[Any], columns: list[Any], rows: Any) -> tuple[list[Any], list[Any]]:
         batch = [jnp.take(column, rows, axis=0, mode="clip") for column in columns]
@@ -102,3 +102,8 @@ class Unrolled(_XlaLoop):
         for i in range(self.multiple_of):
             outputs, written = self._one_step(written, read_only, columns, rows[i])
         return outputs, written
+
+
+def _shape_and_place(value: jax.Array) -> jax.ShapeDtypeStruct:
+    """What a program is compiled for. Where a value lies is a part of that if it was put there, as by `keras.distribution`."""
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=value.sharding if value.committed else None)

@@ -17,6 +17,7 @@ from .._abstract import AbstractLoop, AbstractProgram, Tensor
 from . import _private
 from ._control_flow import branches_may_assign
 from ._loops import Looped, Unrolled
+from ._running import run_and_store
 from ._tape import base_trace
 
 _VALUE_NEEDED = (
@@ -128,9 +129,7 @@ class JaxProgram(AbstractProgram):
 
     def __call__(self, batch: Sequence[Tensor]) -> list[Tensor]:
         written, read_only = _keras.raw_values(self._written), _keras.raw_values(self._read_only)
-        outputs, new = self._run(_distinct(written, read_only, batch), read_only, list(batch))
-        _keras.set_raw_values(self._written, new)
-        return outputs
+        return run_and_store(self._run, self._written, _distinct(written, read_only, batch), read_only, list(batch))
 
     def loops(self) -> Sequence[AbstractLoop]:
         parts = self._function, self._written, self._read_only, _distinct

@@ -23,6 +23,9 @@ SLOW_STEP = 0.02
 """Seconds. A step that takes longer loses nothing worth having between two steps."""
 
 _NUM_SAMPLES = 5
+_PATIENCE = 20
+"""After so many blocks that another way cannot run, because they are too short, it is given up."""
+
 _ADVANTAGE = 0.97
 """A way that takes more than this part of the time of the best one so far is not worth a change."""
 
@@ -63,6 +66,7 @@ class _Block:
     """What was just run, and how long a step took in it, in seconds."""
 
     way: _Way
+    num_steps: int
     seconds: float
     table: weakref.ref[Table]
     """Not the table itself: exploring may be left off, and would hold the data of a training that is over."""
@@ -114,7 +118,7 @@ class Pace:
         seconds = time.perf_counter() - started
         self._seconds_spent += seconds
         try:
-            self._exploration.send(_Block(way, seconds / len(indices), weakref.ref(table), len(indices[0]), num_left))
+            self._exploration.send(_Block(way, len(indices), seconds / len(indices), weakref.ref(table), len(indices[0]), num_left))
         except StopIteration:
             self._exploration = None
         return outputs
@@ -131,7 +135,13 @@ class Pace:
         for loop in self._program.loops():
             if self._best.seconds > SLOW_STEP or not _table_of(block).fits_on_device:
                 return
-            while not self._is_worth(loop.relative_cost * compile_seconds, block.num_left):
+            num_too_short = 0
+            while (is_short := block.num_steps < max(2, loop.multiple_of)) or not self._is_worth(
+                loop.relative_cost * compile_seconds, block.num_left
+            ):
+                num_too_short += is_short
+                if num_too_short > _PATIENCE:
+                    return
                 block = yield
             try:
                 columns = _table_of(block).on_device()
@@ -145,12 +155,11 @@ class Pace:
                 self._results.append(f"no {loop.kind}: {failures[0]}")
                 block = yield  # The table of the block before may be gone by now.
                 continue
-            self._current = way
-            while (yield).way is not way:  # Whatever is done at its first call is not measured.
-                pass
             best = self._best
+            yield from self._measured([way], num_samples=1)  # Whatever is done at its first call is not measured.
             block = yield from self._measured([best, way])
-            self._best = self._current = way if way.seconds < _ADVANTAGE * best.seconds else best
+            is_faster = 0 < way.seconds < _ADVANTAGE * best.seconds
+            self._best = self._current = way if is_faster else best
             self._results.append(f"{best.seconds * 1e6:,.0f} us by {best.kind}, {way.seconds * 1e6:,.0f} us by {way.kind}")
 
     def _way_for(self, num_steps: int) -> _Way:
@@ -168,18 +177,22 @@ class Pace:
         to_come = max((num_left or 0) * self._best.seconds, self._seconds_spent)
         return to_come > 2 * seconds_to_compile
 
-    def _measured(self, ways: Sequence[_Way]) -> Generator[None, _Block, _Block]:
-        """Measures ways over the next blocks, in turn, so that what else the machine does meets all of them."""
-        samples: list[list[float]] = [[] for _ in ways]
-        turns = itertools.cycle(zip(ways, samples, strict=True))
-        while True:
-            self._current, seconds = next(turns)
+    def _measured(self, ways: Sequence[_Way], num_samples: int = _NUM_SAMPLES) -> Generator[None, _Block, _Block]:
+        """Measures ways over the next blocks, in turn, so that what else the machine does meets all of them.
+
+        A way that the blocks are too short for keeps 0 seconds.
+        """
+        samples: dict[str, list[float]] = {way.kind: [] for way in ways}
+        for way in itertools.islice(itertools.cycle(ways), len(ways) * num_samples + _PATIENCE):
+            self._current = way
             block = yield
-            if block.way is self._current:
-                seconds.append(block.seconds)
-                block.way.seconds = statistics.median(seconds)
-            if min(map(len, samples)) >= _NUM_SAMPLES:
-                return block
+            if block.way is way:
+                samples[way.kind].append(block.seconds)
+            if min(map(len, samples.values())) >= num_samples:
+                break
+        for way in ways:
+            way.seconds = statistics.median(samples[way.kind] or [0.0])
+        return block
 
     def _run_one_by_one(self, table: Table, indices: Indices) -> list[Tensor]:
         outputs: list[Tensor] = []

@@ -28,6 +28,8 @@ from .backends import AbstractProgram, Tensor
 Compile = Literal["auto", True, False]
 
 _is_capturing: contextvars.ContextVar[bool] = contextvars.ContextVar("trainstep_is_capturing", default=False)
+_MAX_PACES = 4
+
 _one_at_a_time = threading.RLock()
 """Steps share variables, and a capture changes the framework's state for the whole process: threads take turns."""
 
@@ -41,8 +43,10 @@ def step(fn: Callable[..., Any] | None = None, *, compile: Compile = "auto") -> 
 
     Args:
         fn: Reads and assigns any Keras variables, and returns `None` or a dict, possibly nested, of metrics and scalar tensors.
-        compile: `True` compiles the whole step into one program; `False` runs it operation by operation, for a debugger;
-            "auto" leaves the choice to trainstep, which today compiles every step. `report()` says what ran.
+        compile: "auto" compiles the whole step, and chooses among several ways to run it by measuring them while it trains. They
+            give the same numbers up to rounding, so that a run is not repeated to the last bit; `report()` says what was chosen.
+            `True` compiles the whole step into one program, before its first run, and runs it one batch at a time: always the
+            same numbers. `False` runs it operation by operation, for a debugger.
 
     >>> import keras, numpy as np, trainstep as ts
     >>> w = keras.Variable(3.0)
@@ -72,6 +76,11 @@ class _Captured:
     left: LeftBehind
     paces: dict[Hashable, Pace] = dataclasses.field(default_factory=dict)
     """How its steps are run on the rows of tables, by the shapes of the columns and the batch size."""
+
+    def make_room(self) -> None:
+        """Forgets the oldest of the ways to run on rows if there are many: a table that grows is another one each time."""
+        while len(self.paces) >= _MAX_PACES:
+            del self.paces[next(iter(self.paces))]
 
 
 @final
@@ -142,7 +151,7 @@ class Step:
             indices: The rows of each batch.
             num_left: How many steps the training still takes, these among them, as far as is known.
         """
-        if self._compile is False or _is_capturing.get():
+        if self._compile != "auto" or _is_capturing.get():
             return [self.run(table.batch(rows)) for rows in indices][-1]
         self._keep_seed_generator()
         with _one_at_a_time:
@@ -151,7 +160,7 @@ class Step:
 
     def num_steps_at_once(self, table: Table, batch_size: int) -> int:
         """How many batches of so many rows `run_block` should be given."""
-        if self._compile is False:
+        if self._compile != "auto":
             return 1
         captured = self._captured.get(self._signatures.get((table.key, batch_size), ()))
         pace = captured and captured.paces.get((table.key, batch_size))
@@ -315,6 +324,7 @@ class Step:
             self._signatures[key] = signature
         captured = self._captured[signature]
         if key not in captured.paces:
+            captured.make_room()
             captured.paces[key] = Pace(captured.program)
         self._num_runs[signature] = self._num_runs.get(signature, 0) + len(indices)
         outputs = captured.paces[key].run(table, indices, num_left=num_left)
@@ -348,6 +358,8 @@ class Step:
         with refuse_frozen_draws(self.__name__), baked.refusing_leaks(self.__name__), _keras.unbuilt_loss_scaling() as unbuilt:
             program = _captured_alone(left.collecting(function), tensors, name=self.__name__)
         self._num_traces += 1
+        if self._compile is True:
+            program.fix()
         if unbuilt:
             return self._capture(tensors, args, role, names)  # Now that they are built, their scale is a variable.
         baked.forget_written(left.places)

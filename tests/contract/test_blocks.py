@@ -73,7 +73,7 @@ def test_data_are_let_go_when_their_training_is_over():
     """Also while the step has not made up its mind yet how to run on rows of that shape."""
     seen = keras.Variable(0.0)
 
-    @ts.step(compile=True)
+    @ts.step
     def step(x):
         seen.assign_add(ops.mean(x))
 
@@ -85,3 +85,30 @@ def test_data_are_let_go_when_their_training_is_over():
     arrays = [fit(num_rows) for num_rows in (40, 44)]
     gc.collect()
     assert [array() for array in arrays] == [None, None]
+
+
+def test_a_step_to_be_compiled_as_it_is_chooses_nothing_by_measuring():
+    total = keras.Variable(0.0)
+
+    @ts.step(compile=True)
+    def step(x):
+        total.assign_add(ops.sum(x))
+
+    ts.Trainer(step).fit(np.ones((40, 1), "float32"), batch_size=2, epochs=5, verbose=0)
+    assert float(ops.convert_to_numpy(total)) == 200.0
+    assert len(step.report().splitlines()) == 2  # No line on a pace.
+
+
+def test_tables_that_grow_do_not_pile_up_programs():
+    total = keras.Variable(0.0)
+
+    @ts.step
+    def step(x):
+        total.assign_add(ops.sum(x))
+
+    for num_rows in range(10, 40, 2):
+        ts.Trainer(step).fit(np.ones((num_rows, 1), "float32"), batch_size=2, verbose=0)
+    assert float(ops.convert_to_numpy(total)) == sum(range(10, 40, 2))
+    (captured,) = step._captured.values()
+    assert len(captured.paces) <= 4
+    assert step.num_traces == 1

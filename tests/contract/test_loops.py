@@ -21,7 +21,7 @@ def make_step(rate):
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
 
-    @ts.step(compile=True)
+    @ts.step
     def train_step(x, y):
         with ts.GradientTape() as tape:
             logits = model(x["image"], training=True)

@@ -10,7 +10,7 @@ from trainstep.backends import AbstractLoop, AbstractProgram
 from trainstep.data._columns import as_columns
 from trainstep.data._rows import Table
 
-NUM_STEPS = 60
+NUM_BLOCKS = 60
 
 
 class NoLoop(AbstractLoop):
@@ -19,6 +19,7 @@ class NoLoop(AbstractLoop):
     multiple_of = 1
 
     def prepare(self, columns, batch_size, max_steps):
+        assert max_steps > 1
         raise ValueError("unknown operation\nand a long listing")
 
     def __call__(self, columns, rows):
@@ -51,13 +52,16 @@ def tables():
     return lambda: Table((as_columns(np.ones((4, 1), "float32"), call="fit", name="x"),))
 
 
-def run(tables):
+def run(tables, *, max_steps_at_once=2):
     program = OneByOne()
     pace = Pace(program)
-    for _ in range(NUM_STEPS):
-        pace.run(tables(), [range(2)], num_left=10**6)
+    num_steps = 0
+    for _ in range(NUM_BLOCKS):
+        block = [range(2)] * min(pace.num_steps_at_once, max_steps_at_once)
+        pace.run(tables(), block, num_left=10**6)
+        num_steps += len(block)
         time.sleep(1e-3)  # The other thread has its turn.
-    assert program.num_steps == NUM_STEPS
+    assert program.num_steps == num_steps
     return pace.report()
 
 
@@ -72,3 +76,8 @@ def test_data_that_do_not_fit_on_the_device(tables, monkeypatch):
 
     monkeypatch.setattr(Table, "on_device", on_device)
     assert run(tables) == "one step at a time; the data stay on the host: MemoryError: no room"
+
+
+def test_batches_that_come_alone_are_run_alone_and_nothing_is_compiled_for_them(tables):
+    """As in a training on the full batch."""
+    assert run(tables, max_steps_at_once=1) == "one step at a time"

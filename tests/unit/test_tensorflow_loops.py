@@ -50,3 +50,8 @@ def test_an_operation_that_xla_does_not_know_is_an_error_before_the_first_step(l
 def test_what_xla_does_otherwise_is_left_to_tensorflow(body, loops_of):
     loops, _ = loops_of(body)
     assert len(loops) == 1
+
+
+def test_draws_that_would_start_again_in_another_graph_stay_in_this_one(loops_of):
+    loops, _ = loops_of(lambda x: x + tf.random.normal((2, 1)))
+    assert loops == []

@@ -57,7 +57,7 @@ def _training() -> tuple[ts.Step, Callable[[int], list[float]]]:
     w = keras.Variable(np.linspace(-1.0, 1.0, 6), dtype="float32")
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
 
-    @ts.step(compile=True)
+    @ts.step
     def train_step(x: Any) -> dict[str, Any]:
         with ts.GradientTape() as tape:
             loss = keras.ops.mean(keras.ops.tanh(x @ w[:, None]) ** 2)

@@ -111,6 +111,9 @@ class AbstractProgram(ABC):
         Does not wait for the device.
         """
 
+    def fix(self) -> None:  # noqa: B027  # most have one way only
+        """From its first run on it runs in one way only, which no measurement decides."""
+
     @abstractmethod
     def loops(self) -> Sequence[AbstractLoop]:
         """Ways to run many steps at once that may be faster than one at a time, the most promising first."""

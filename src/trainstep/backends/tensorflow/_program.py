@@ -36,7 +36,9 @@ class TensorFlowProgram(AbstractProgram):
         return list(self._call_flat(*batch, *self._captured_inputs) or ())
 
     def loops(self) -> Sequence[AbstractLoop]:
-        by_xla = [] if _is_another_thing_to_xla(self._graph) else [Looped(self._graph, by_xla=True)]
+        if _has(_STARTS_AGAIN, self._graph):
+            return []
+        by_xla = [] if _has(_ANOTHER_THING_TO_XLA, self._graph) else [Looped(self._graph, by_xla=True)]
         return [Looped(self._graph, by_xla=False), *by_xla]
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -117,9 +119,12 @@ def _needs_value(error: Exception) -> bool:
 _ANOTHER_THING_TO_XLA = re.compile("Random|^Assert$|^CheckNumerics")
 """XLA draws other random numbers from the same seed, and leaves out what checks values."""
 
+_STARTS_AGAIN = re.compile("^(Random|Multinomial|TruncatedNormal|ParameterizedTruncatedNormal|StatefulRandom)")
+"""TensorFlow's own draws, without a seed generator: each graph counts for itself, and another graph would start from 0."""
 
-def _is_another_thing_to_xla(graph: Any) -> bool:
-    """Whether anything in the graph, or in a function that it calls, does something else when XLA compiles it."""
+
+def _has(pattern: re.Pattern[str], graph: Any) -> bool:
+    """Whether any operation of such a name is in the graph, or in a function that it calls."""
     definition = graph.graph.as_graph_def()
     functions = (function.node_def for function in definition.library.function)
-    return any(_ANOTHER_THING_TO_XLA.search(node.op) for node in itertools.chain(definition.node, *functions))
+    return any(pattern.search(node.op) for node in itertools.chain(definition.node, *functions))

@@ -56,11 +56,13 @@ class Runner:
     Attributes:
         kind: What runs.
         is_settled: Whether that will not change any more.
+        compile_at_once: Whether Inductor compiles it before the first run, and nothing is measured.
     """
 
     def __init__(self, graph: torch.fx.GraphModule, *, name: str):
         self.kind = "captured graph, not compiled yet"
         self.is_settled = False
+        self.compile_at_once = os.environ.get("TRAINSTEP_INDUCTOR") == "1"
         self._graph = graph
         self._name = name
         self._run: Run = graph
@@ -97,7 +99,7 @@ class Runner:
             _warn_once_without_compiler()
             self.kind = f"captured graph, not compiled: {obstacle}"
             return
-        if os.environ.get("TRAINSTEP_INDUCTOR") == "1":
+        if self.compile_at_once:
             self._compile_at_once()
             return
         graph = yield from self._faster([_Way("captured graph", self._graph, n) for n in _threads.choices()])

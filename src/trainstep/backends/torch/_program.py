@@ -57,6 +57,10 @@ class TorchProgram(AbstractProgram):
         with torch.no_grad():
             return self._runner(*self._values(), *[tensor.contiguous() for tensor in batch])
 
+    def fix(self) -> None:
+        """Inductor compiles it before it runs for the first time."""
+        self._runner.compile_at_once = True
+
     def loops(self) -> Sequence[AbstractLoop]:
         return []
 

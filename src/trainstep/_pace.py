@@ -183,12 +183,15 @@ class Pace:
         A way that the blocks are too short for keeps 0 seconds.
         """
         samples: dict[str, list[float]] = {way.kind: [] for way in ways}
-        for way in itertools.islice(itertools.cycle(ways), len(ways) * num_samples + _PATIENCE):
-            self._current = way
+        turns = itertools.cycle(ways)
+        num_turns_left = len(ways) * num_samples + _PATIENCE
+        while True:
+            self._current = next(turns)
             block = yield
-            if block.way is way:
-                samples[way.kind].append(block.seconds)
-            if min(map(len, samples.values())) >= num_samples:
+            num_turns_left -= 1
+            if block.way is self._current:
+                samples[block.way.kind].append(block.seconds)
+            if min(map(len, samples.values())) >= num_samples or not num_turns_left:
                 break
         for way in ways:
             way.seconds = statistics.median(samples[way.kind] or [0.0])

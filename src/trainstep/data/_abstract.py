@@ -23,6 +23,10 @@ class AbstractSource(ABC):
     is_endless: bool
     """Whether a pass is known never to end."""
 
+    is_read_ahead: bool = False
+    """Whether a thread may draw the next batches while a step runs: not where the user's own code makes them, which may look at
+    what is being trained."""
+
     num_batches: int | None
     """How many batches one pass gives; `None` where only the end will tell."""
 

@@ -24,6 +24,7 @@ class ClassWeightedSource(AbstractSource):
         self.kind = source.kind
         self.is_repeatable = source.is_repeatable
         self.is_endless = source.is_endless
+        self.is_read_ahead = source.is_read_ahead
         self.num_batches = source.num_batches
 
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:

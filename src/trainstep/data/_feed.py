@@ -7,6 +7,7 @@ from typing import final
 
 from .._errors import DataError
 from ._abstract import AbstractSource, Batch
+from ._read_ahead import read_ahead
 
 
 class AbstractFeed(ABC):
@@ -96,6 +97,8 @@ class _Passes:
                 "(`steps_per_epoch`, `validation_steps`) how many of its batches make an epoch."
             )
         batches = self._source.batches(pass_index)
+        if self._source.is_read_ahead:
+            batches = read_ahead(batches)
         self._num_opened += 1
         try:
             first = next(batches)

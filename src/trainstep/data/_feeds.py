@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .._errors import DataError, TrainStepWarning, describe
 from ._abstract import AbstractSource
-from ._class_weight import ClassWeightedSource
+from ._class_weight import ClassWeightedSource, sample_weights
 from ._feed import AbstractFeed, FreshPasses, GoingOn
 from ._inputs import InputsOnly
 from ._order import InOrder, Shuffled, draw_seed
@@ -52,9 +52,13 @@ def training_feed(
     steps_per_epoch: int | None,
 ) -> AbstractFeed:
     """The batches of `fit`. Raises `DataError` for data that do not fit together, and for an epoch known never to end."""
+    if class_weight is not None and given.sample_weight is not None:
+        raise DataError("`fit` takes `class_weight` or `sample_weight`, not both: multiply them into one `sample_weight`.")
+    if class_weight is not None and given.y is not None:
+        given = given._replace(sample_weight=sample_weights(given.y, class_weight))
     source = _source(given, "fit", batch_size, shuffled=shuffle)
-    if class_weight is not None:
-        source = _class_weighted(source, given, class_weight)
+    if class_weight is not None and given.y is None:
+        source = ClassWeightedSource(source, class_weight)
     if steps_per_epoch is not None:
         return GoingOn(source, num_steps=steps_per_epoch, argument="x")
     if source.is_endless:
@@ -80,12 +84,6 @@ def _source(given: Given, call: str, batch_size: int | None, *, shuffled: bool) 
     if batch_size is not None and not is_arrays(given.x, alone=given.y is None):
         warnings.warn(f"`{call}` ignores `batch_size`: {source.kind} makes its own batches.", TrainStepWarning, stacklevel=5)
     return source
-
-
-def _class_weighted(source: AbstractSource, given: Given, class_weight: Mapping[int, float]) -> AbstractSource:
-    if given.sample_weight is not None:
-        raise DataError("`fit` takes `class_weight` or `sample_weight`, not both: multiply them into one `sample_weight`.")
-    return ClassWeightedSource(source, class_weight)
 
 
 def _at_most(source: AbstractSource, max_steps: int | None, call: str, argument: str) -> AbstractFeed:

@@ -19,6 +19,7 @@ class TfDataSource(AbstractSource):
 
     kind = "a tf.data.Dataset"
     is_repeatable = True
+    is_read_ahead = True
 
     def __init__(self, dataset: Any, *, call: str):
         _refuse_what_no_step_takes(dataset, call)

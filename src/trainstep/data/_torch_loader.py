@@ -22,6 +22,7 @@ class TorchLoaderSource(AbstractSource):
 
     kind = "a torch DataLoader"
     is_repeatable = True
+    is_read_ahead = True
     is_endless = False
 
     def __init__(self, loader: Any):

@@ -116,7 +116,7 @@ def _needs_value(error: Exception) -> bool:
     return isinstance(error, tf.errors.OperatorNotAllowedInGraphError) or _NEEDS_VALUE.search(str(error)) is not None
 
 
-_ANOTHER_THING_TO_XLA = re.compile("Random|^Assert$|^CheckNumerics")
+_ANOTHER_THING_TO_XLA = re.compile("Random|Multinomial|^Assert$|^CheckNumerics")
 """XLA draws other random numbers from the same seed, and leaves out what checks values."""
 
 _STARTS_AGAIN = re.compile("^(Random|Multinomial|TruncatedNormal|ParameterizedTruncatedNormal|StatefulRandom)")

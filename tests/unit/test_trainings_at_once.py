@@ -206,7 +206,8 @@ def test_loops_follow_variables_to_other_devices():
         assert " us by " in step.report()
         np.testing.assert_allclose(*answers, rtol=1e-4)
     """
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": os.path.dirname(__file__)}
+    paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, check=True, timeout=120)
 
 

@@ -12,7 +12,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_errors"}),
     frozenset({"_keras"}),
     frozenset({"backends"}),
-    frozenset({"_baked", "_batch", "_left_behind", "_logs", "_pace", "_random", "_reach", "_state", "_step", "_tape", "_update"}),
+    frozenset(
+        {"_baked", "_batch", "_left_behind", "_logs", "_pace", "_random", "_reach", "_reset", "_state", "_step", "_tape", "_update"}
+    ),
     frozenset({"checkpoint", "data", "diagnose", "digits", "distribute", "explain"}),
     frozenset({"loop"}),
     frozenset({"_model", "_trainer"}),

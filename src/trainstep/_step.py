@@ -21,6 +21,7 @@ from ._logs import LogLayout
 from ._pace import Indices, Pace, Table
 from ._random import refuse_frozen_draws
 from ._reach import Reach
+from ._reset import Resetting
 from ._state import Rollback
 from ._update import check_update
 from .backends import AbstractProgram, Tensor
@@ -95,6 +96,7 @@ class Step:
         self._captured: dict[Signature, _Captured] = {}
         self._eager_layouts: dict[Signature, LogLayout] = {}
         self._running_means: dict[str, keras.metrics.Mean] = {}
+        self._resetting = Resetting()
         self._warned_about: set[str] = set()
         self._variables: dict[int, keras.Variable] = {}
         self._metrics: dict[int, keras.metrics.Metric] = {}
@@ -183,8 +185,7 @@ class Step:
 
     def reset_metrics(self) -> None:
         """Resets every metric that the step reports, and the running means of its scalars."""
-        for metric in (*self._metrics.values(), *self._running_means.values()):
-            metric.reset_state()
+        self._resetting.reset([*self._metrics.values(), *self._running_means.values()])
 
     def forget_stale_programs(self) -> None:
         """Drops programs in which a Python value is baked that has changed since; the next run captures them anew, and says so."""

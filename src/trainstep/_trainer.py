@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 
 import keras
 
-from . import data, loop
+from . import backends, data, loop
 from ._errors import TrainStepError, describe
 from ._step import Step, step
 from .loop import Verbose
@@ -22,6 +22,9 @@ class Trainer:
         predict_step: `x -> tensors`, in any nest.
         model: What callbacks see as `callback.model`; also what `predict` calls where there is no `predict_step`. Without it,
             callbacks see a stand-in whose weights are the variables that the train step trains.
+        flush_denormals: Whether numbers below 1e-38 count as zero while `fit` trains on a CPU. XLA and TensorFlow always do so; on
+            PyTorch it is set for the process (`torch.set_flush_denormal`), and put back when `fit` ends. Moving averages decay into
+            such numbers, which processors take many times as long for.
 
     >>> import keras, numpy as np, trainstep as ts
     >>> w = keras.Variable(1.0)
@@ -39,10 +42,12 @@ class Trainer:
         predict_step: Callable[..., Any] | None = None,
         *,
         model: keras.Model | None = None,
+        flush_denormals: bool = True,
     ):
         given = {"train_step": train_step, "test_step": test_step, "predict_step": predict_step}
         self._steps = {name: _as_step(name, function) for name, function in given.items() if function is not None}
         self._model = model
+        self._flush_denormals = flush_denormals
         if model is not None and predict_step is None:
             self._steps["predict_step"] = _prediction_by(model)
         self._stand_ins: dict[int, loop.StandInModel] = {}
@@ -225,7 +230,7 @@ class Trainer:
         lent = loop.lent_optimizer(self._model, train_step) if self._model is not None else contextlib.nullcontext()
         self._is_training = True
         try:
-            with lent:
+            with lent, backends.active().training(flush_denormals=self._flush_denormals):
                 yield
         finally:
             self._is_training = False

@@ -1,6 +1,7 @@
 """Batches as rows of a table: how they go together, and that running them together is running them."""
 
 import gc
+import time
 import weakref
 
 import keras
@@ -10,6 +11,7 @@ from keras import ops
 
 import trainstep as ts
 from trainstep import data
+from trainstep._pace import Pace
 from trainstep.data._columns import as_columns
 from trainstep.data._rows import Rows, Table
 
@@ -112,3 +114,31 @@ def test_tables_that_grow_do_not_pile_up_programs():
     (captured,) = step._captured.values()
     assert len(captured.paces) <= 4
     assert step.num_traces == 1
+
+
+def test_arrays_that_a_callback_changes_in_place_are_seen_by_the_next_epoch(monkeypatch):
+    """Also where their copy on the device is what the steps read."""
+    monkeypatch.setattr(Pace, "_is_worth", lambda *_: True)
+    x, held_out = np.zeros((64, 1), "float32"), np.zeros((64, 1), "float32")
+
+    class Change(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            time.sleep(0.02)
+            x[:] = held_out[:] = epoch + 1
+
+    @ts.step
+    def step(x):
+        return {"mean": ops.mean(x)}
+
+    @ts.step
+    def test_step(x):
+        return {"mean": ops.mean(x)}
+
+    trainer = ts.Trainer(step, test_step)
+    history = trainer.fit(
+        x, batch_size=2, epochs=40, shuffle=False, verbose=0, callbacks=[Change()], validation_data=held_out
+    ).history
+    assert history["mean"] == [float(epoch) for epoch in range(40)]
+    assert history["val_mean"] == [float(epoch) for epoch in range(40)]
+    if keras.config.backend() != "torch":
+        assert " us by " in step.report()

@@ -224,3 +224,30 @@ def test_one_thread_is_tried_only_where_the_user_has_said_nothing(monkeypatch: p
     monkeypatch.delenv("OMP_NUM_THREADS")
     torch.set_num_threads(3)
     assert _threads.choices() == [3]
+
+
+def _smallest_is_flushed() -> bool:
+    return float(torch.tensor([1e-39]) * 1.0) == 0.0
+
+
+@pytest.mark.parametrize("flush_denormals", [True, False])
+def test_denormal_numbers_are_flushed_while_fit_trains_and_no_longer(flush_denormals: bool) -> None:
+    tiny = keras.Variable(np.float32(1e-38), trainable=False)
+
+    @ts.step
+    def step(x: Any) -> None:
+        tiny.assign(tiny * 0.1)
+
+    assert not _smallest_is_flushed()
+    ts.Trainer(step, flush_denormals=flush_denormals).fit(X, batch_size=8, verbose=0)
+    assert (float(tiny.value) == 0.0) == flush_denormals
+    assert not _smallest_is_flushed()
+
+
+def test_denormal_numbers_that_the_user_flushes_stay_flushed() -> None:
+    torch.set_flush_denormal(True)
+    try:
+        ts.Trainer(_training()[0]).fit(X, batch_size=8, verbose=0)
+        assert _smallest_is_flushed()
+    finally:
+        torch.set_flush_denormal(False)

@@ -1,5 +1,6 @@
 """What trainstep asks of a backend. Each docstring is a promise, which `tests/contract` and `tests/unit` hold every backend to."""
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -164,6 +165,14 @@ class AbstractBackend(ABC):
     @abstractmethod
     def as_column(self, array: np.ndarray | Tensor) -> Tensor:
         """A tensor on the device, of the dtype that `as_input` gives, which later changes of the array do not reach."""
+
+    @abstractmethod
+    def assigner(self, variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A function that assigns these values to the variables, as often as it is called, in as few dispatches as possible."""
+
+    def training(self, *, flush_denormals: bool) -> contextlib.AbstractContextManager[None]:
+        """What is set for the process while it trains, and put back after it."""
+        return contextlib.nullcontext()
 
     @abstractmethod
     def to_numpy(self, tensor: Tensor) -> np.ndarray:

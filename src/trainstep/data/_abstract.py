@@ -30,6 +30,9 @@ class AbstractSource(ABC):
     num_batches: int | None
     """How many batches one pass gives; `None` where only the end will tell."""
 
+    def forget_copies(self) -> None:  # noqa: B027  # most keep none
+        """The user's data may have been changed in place: what was copied of them is not used any more."""
+
     @abstractmethod
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
         """The batches of one pass, from the batch `first_batch` on.

@@ -34,6 +34,9 @@ class ArraySource(AbstractSource):
         self.num_rows = count_rows(columns, call)
         self.num_batches = -(-self.num_rows // batch_size)
 
+    def forget_copies(self) -> None:
+        self._table.forget_copies()
+
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
         order = self._order.rows(pass_index, self.num_rows)
         for start in range(first_batch * self._batch_size, self.num_rows, self._batch_size):

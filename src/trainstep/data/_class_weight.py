@@ -27,6 +27,9 @@ class ClassWeightedSource(AbstractSource):
         self.is_read_ahead = source.is_read_ahead
         self.num_batches = source.num_batches
 
+    def forget_copies(self) -> None:
+        self._source.forget_copies()
+
     def batches(self, pass_index: int, *, first_batch: int = 0) -> Iterator[Batch]:
         for batch in map(read, self._source.batches(pass_index, first_batch=first_batch)):
             if not isinstance(batch, tuple) or len(batch) != 2:

@@ -21,6 +21,10 @@ class AbstractFeed(ABC):
         """The first batch that `epoch`, the first one, will give; it is not lost. Raises `DataError` if there is none."""
 
     @abstractmethod
+    def forget_copies(self) -> None:
+        """The user's data may have been changed in place: what was copied of them is not used any more."""
+
+    @abstractmethod
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """The batches of this epoch. Raises `DataError` where the data have run out."""
 
@@ -36,6 +40,9 @@ class FreshPasses(AbstractFeed):
 
     def look_ahead(self, epoch: int) -> Batch:
         return self._passes.look_ahead(epoch, epoch)
+
+    def forget_copies(self) -> None:
+        self._passes.source.forget_copies()
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         return itertools.islice(self._passes.open(epoch, epoch), self._max_steps)
@@ -57,6 +64,9 @@ class GoingOn(AbstractFeed):
     def look_ahead(self, epoch: int) -> Batch:
         return self._passes.look_ahead(self._num_passes, epoch)
 
+    def forget_copies(self) -> None:
+        self._passes.source.forget_copies()
+
     def epoch(self, epoch: int) -> Iterator[Batch]:
         for _ in range(self.num_steps or 0):
             try:
@@ -73,7 +83,7 @@ class _Passes:
     """Opens pass after pass over a source, and says clearly when there are no more."""
 
     def __init__(self, source: AbstractSource, argument: str):
-        self._source = source
+        self.source = source
         self._argument = argument
         self._num_opened = 0
         self._ahead: dict[int, Iterator[Batch]] = {}
@@ -86,24 +96,24 @@ class _Passes:
 
     def open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
         """The batches of a pass, of which there is at least one. An iterator's first pass is the one looked at ahead."""
-        opened_as = pass_index if self._source.is_repeatable else next(iter(self._ahead), pass_index)
+        opened_as = pass_index if self.source.is_repeatable else next(iter(self._ahead), pass_index)
         return self._ahead.pop(opened_as) if opened_as in self._ahead else self._open(pass_index, epoch)
 
     def _open(self, pass_index: int, epoch: int) -> Iterator[Batch]:
-        if self._num_opened and not self._source.is_repeatable:
+        if self._num_opened and not self.source.is_repeatable:
             raise DataError(
-                f"In epoch {epoch + 1}, `{self._argument}` has run dry: {self._source.kind} gives its batches only once. "
+                f"In epoch {epoch + 1}, `{self._argument}` has run dry: {self.source.kind} gives its batches only once. "
                 "Pass a function that returns a fresh one for every pass, or make it longer and say with steps "
                 "(`steps_per_epoch`, `validation_steps`) how many of its batches make an epoch."
             )
-        batches = self._source.batches(pass_index)
-        if self._source.is_read_ahead:
+        batches = self.source.batches(pass_index)
+        if self.source.is_read_ahead:
             batches = read_ahead(batches)
         self._num_opened += 1
         try:
             first = next(batches)
         except StopIteration:
             raise DataError(
-                f"In epoch {epoch + 1}, `{self._argument}` gives no batches: {self._source.kind} is empty, or has been used up."
+                f"In epoch {epoch + 1}, `{self._argument}` gives no batches: {self.source.kind} is empty, or has been used up."
             ) from None
         return itertools.chain([first], batches)

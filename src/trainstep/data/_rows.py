@@ -43,6 +43,10 @@ class Table:
             self._on_device = [backends.active().as_column(array) for array in self._arrays]
         return self._on_device
 
+    def forget_copies(self) -> None:
+        """The columns are placed on the device anew when they are next needed there: they may have been changed in place."""
+        self._on_device = None
+
 
 @final
 @dataclasses.dataclass(frozen=True, slots=True)

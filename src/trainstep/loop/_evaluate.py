@@ -38,6 +38,8 @@ class Evaluation:
         self.step.forget_stale_programs()
         for step in (self.step, *(() if self.step.variables else self._companions)):
             step.reset_metrics()
+        if events.may_change_data:
+            self.feed.forget_copies()
         return evaluate(self.step, self.feed, epoch=epoch, events=events, progress=self._progress)
 
 

@@ -33,6 +33,8 @@ class Events:
         self._predict_batch_end = _overridden(callbacks, "on_predict_batch_end")
         self.has_train_batch_hooks = bool(self._train_batch_begin or self._train_batch_end)
         self.has_test_batch_hooks = bool(self._test_batch_begin or self._test_batch_end)
+        self.may_change_data = any(map(_is_of_the_user, callbacks))
+        """Whether code that is not Keras' own runs between epochs: it may change arrays in place."""
         for callback in callbacks:
             callback.set_params(dict(params))
             callback.set_model(model)
@@ -109,6 +111,11 @@ class Events:
         """A batch has been predicted on; `{"outputs": the nest of tensors}`."""
         for hook in self._predict_batch_end:
             hook(step, {"outputs": outputs})
+
+
+def _is_of_the_user(callback: keras.callbacks.Callback) -> bool:
+    is_kerass_own = type(callback).__module__.startswith("keras.")
+    return not is_kerass_own or isinstance(callback, keras.callbacks.LambdaCallback)
 
 
 def _call(hooks: Sequence[BatchHook], step: int, logs: Mapping[str, Tensor]) -> None:

@@ -42,6 +42,8 @@ def fit(
         events.epoch_begin(epoch)
         step.forget_stale_programs()
         step.reset_metrics()
+        if events.may_change_data:
+            feed.forget_copies()
         logs = as_numbers(_train_one_epoch(step, feed, epoch, epochs.stop - epoch, events, progress))
         progress.steps_ended(logs)
         logs.update(validation.after_epoch(epoch, events))

@@ -5,8 +5,10 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 
+from ... import _keras
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
 from . import _devices, _program
 from ._control_flow import branches_taken_in_python
@@ -39,6 +41,14 @@ class JaxBackend(AbstractBackend):
 
     def as_column(self, array: np.ndarray | Tensor) -> Tensor:
         return jnp.array(_devices.as_input(array))
+
+    def assigner(self, variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> Callable[[], None]:
+        before = _keras.raw_values(variables)
+        places = [old.sharding if old.committed else None for old in before]
+        dtypes = [old.dtype for old in before]
+        # New arrays each time: a step takes over the memory of those that it is given.
+        fresh = jax.jit(lambda: list(map(jnp.asarray, values, dtypes)), out_shardings=places)
+        return lambda: _keras.set_raw_values(variables, fresh())
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         return _devices.to_numpy(tensor)

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from ... import _keras
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
-from . import _devices, _program
+from . import _devices, _private, _program
 from ._tape import TensorFlowRecorder
 
 
@@ -36,6 +38,15 @@ class TensorFlowBackend(AbstractBackend):
 
     def as_column(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)
+
+    def assigner(self, variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> Callable[[], None]:
+        def assign() -> None:
+            for variable, value in zip(variables, values, strict=True):
+                _keras.raw_value(variable).assign(tf.constant(value, variable.dtype))
+
+        graph = tf.function(assign, autograph=False).get_concrete_function()
+        call, captured = _private.flat_call(graph), graph.captured_inputs
+        return lambda: call(*captured)
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         return _devices.to_numpy(tensor)

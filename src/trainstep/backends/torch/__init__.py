@@ -1,14 +1,18 @@
 """The PyTorch room."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import keras
 import numpy as np
 import torch
 
+from ... import _keras
 from .._abstract import AbstractBackend, Tensor
 from . import _devices, _inductor, _program
 from ._program import TorchProgram
+from ._settings import denormals_flushed
 from ._tape import TorchRecorder
 
 
@@ -43,6 +47,22 @@ class TorchBackend(AbstractBackend):
 
     def as_column(self, array: np.ndarray | Tensor) -> Tensor:
         return _devices.as_input(array)
+
+    def assigner(self, variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A function that copies these values into the variables."""
+        raw = [_keras.raw_value(variable) for variable in variables]
+        tensors = [torch.tensor(value, dtype=old.dtype, device=old.device) for old, value in zip(raw, values, strict=True)]
+
+        @torch.no_grad()
+        def assign() -> None:
+            for variable, tensor in zip(variables, tensors, strict=True):
+                _keras.raw_value(variable).copy_(tensor)
+
+        return assign
+
+    def training(self, *, flush_denormals: bool) -> contextlib.AbstractContextManager[None]:
+        """Flushes denormal numbers, if that is wanted."""
+        return denormals_flushed() if flush_denormals else contextlib.nullcontext()
 
     def to_numpy(self, tensor: Tensor) -> np.ndarray:
         """The tensor's values on the host."""

@@ -26,7 +26,8 @@ class Peer:
         name: Its name in the table.
         variants: Ways to do it; an expert tries several, and keeps the one that is fastest for the workload.
         slow_to_compile: The variants that `--quick` leaves out.
-        settling_seconds: How long it trains before it is measured, where it may get faster while it trains.
+        settling_seconds: How long it trains before it is measured, where it may get faster while it trains; and on, as long as
+            `run.is_settled()` says no, if there is such a thing.
     """
 
     name: str

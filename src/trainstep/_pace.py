@@ -23,6 +23,10 @@ SLOW_STEP = 0.02
 """Seconds. A step that takes longer loses nothing worth having between two steps."""
 
 _NUM_SAMPLES = 5
+_NUM_SAMPLES_IF_CLOSE = 15
+_CLOSE = 0.2
+"""Two ways of which one takes at most this part longer are measured more thoroughly: machines are noisy."""
+
 _PATIENCE = 20
 """After so many blocks that another way cannot run, because they are too short, it is given up."""
 
@@ -158,6 +162,8 @@ class Pace:
             best = self._best
             yield from self._measured([way], num_samples=1)  # Whatever is done at its first call is not measured.
             block = yield from self._measured([best, way])
+            if abs(way.seconds / best.seconds - 1.0) < _CLOSE:
+                block = yield from self._measured([best, way], num_samples=_NUM_SAMPLES_IF_CLOSE)
             is_faster = 0 < way.seconds < _ADVANTAGE * best.seconds
             self._best = self._current = way if is_faster else best
             self._results.append(f"{best.seconds * 1e6:,.0f} us by {best.kind}, {way.seconds * 1e6:,.0f} us by {way.kind}")

@@ -40,7 +40,12 @@ def structure_of(nest: Any) -> Any:
 
 def tensors_of(args: tuple[Any, ...]) -> list[Tensor]:
     """The leaves of a batch as inputs of a program; `None` is part of the structure. Raises `DataError` for what is no number."""
-    return [_as_input(leaf) for leaf in keras.tree.flatten(args) if leaf is not None]
+    return inputs_of([leaf for leaf in keras.tree.flatten(args) if leaf is not None])
+
+
+def inputs_of(leaves: Sequence[Any]) -> list[Tensor]:
+    """Leaves of a batch as inputs of a program."""
+    return list(map(_as_input, leaves))
 
 
 def _as_input(leaf: Any) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from . import backends
-from ._batch import tensors_of
+from ._batch import inputs_of
 from .backends import AbstractLoop, AbstractProgram, Tensor
 
 SECONDS_AT_ONCE = 0.05
@@ -43,6 +43,10 @@ class Table(Protocol):
 
     def batch(self, indices: Any) -> Any:
         """These rows of each column, as the arguments of a step."""
+        ...
+
+    def leaves(self, indices: Any) -> Sequence[Any]:
+        """The leaves of `batch(indices)`, in their order."""
         ...
 
     def on_device(self) -> list[Tensor]:
@@ -134,6 +138,8 @@ class Pace:
     def _explore(self) -> Generator[None, _Block, None]:
         """Is told of each block that has run, and sets how the next one runs."""
         first = yield
+        while not self._program.is_settled:
+            yield
         compile_seconds = self._program.capture_seconds + first.seconds
         block = yield from self._measured([self._one_by_one])
         for loop in self._program.loops():
@@ -206,7 +212,7 @@ class Pace:
     def _run_one_by_one(self, table: Table, indices: Indices) -> list[Tensor]:
         outputs: list[Tensor] = []
         for rows in indices:
-            outputs = self._program(tensors_of(table.batch(rows)))
+            outputs = self._program(inputs_of(table.leaves(rows)))
         return outputs
 
 

@@ -16,8 +16,6 @@ from keras import ops
 import trainstep as ts
 from trainstep import _pace
 
-pytestmark = pytest.mark.skipif(keras.config.backend() == "torch", reason="steps on PyTorch go to the device one at a time")
-
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(70, 4)).astype("float32")
 Y = RANDOM.integers(0, 3, 70)

@@ -12,7 +12,7 @@ from .. import backends
 from .._batch import structure_of
 from ..backends import Tensor
 from ._abstract import Batch
-from ._columns import Nest, select
+from ._columns import AbstractColumn, Nest, select
 
 MAX_BYTES_ON_DEVICE = 2**30
 """Columns of more bytes than this stay on the host. Room for them on the device is not asked for: a step needs its own."""
@@ -29,13 +29,18 @@ class Table:
     def __init__(self, columns: tuple[Nest, ...]):
         self._columns = columns
         self._on_device: list[Tensor] | None = None
-        self._arrays = [column.array for column in keras.tree.flatten(columns)]
+        self._flat: list[AbstractColumn] = keras.tree.flatten(columns)
+        self._arrays = [column.array for column in self._flat]
         self.key: Hashable = structure_of(columns), tuple((tuple(array.shape), array.dtype) for array in self._arrays)
         self.fits_on_device = sum(map(_num_bytes, self._arrays)) <= MAX_BYTES_ON_DEVICE
 
     def batch(self, indices: range | np.ndarray) -> Batch:
         """These rows of each column, in this order."""
         return select(self._columns, indices)
+
+    def leaves(self, indices: range | np.ndarray) -> list[np.ndarray | Tensor]:
+        """The same without the nest, in the order of its leaves."""
+        return [column.rows(indices) for column in self._flat]
 
     def on_device(self) -> list[Tensor]:
         """All columns as tensors on the device, in the order of a batch's leaves; placed at the first call."""

@@ -14,6 +14,7 @@ from .._abstract import AbstractLoop, AbstractProgram, Tensor
 from . import _graph, _inductor, _private
 from ._control_flow import captured_control_flow
 from ._guard import ValueGuard, ValueNeeded
+from ._loops import InOrder
 from ._random import same_draws
 from ._saved import mutation_allowed
 from ._writes import Writes, memory_of
@@ -62,7 +63,7 @@ class TorchProgram(AbstractProgram):
         self._runner.compile_at_once = True
 
     def loops(self) -> Sequence[AbstractLoop]:
-        return []
+        return [InOrder(self._runner, self._values)]
 
     def stateless(self, state: Sequence[Tensor], batch: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """`(outputs, new state)`; the given state is copied first, and stays as it is."""

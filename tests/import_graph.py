@@ -13,7 +13,21 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_keras"}),
     frozenset({"backends"}),
     frozenset(
-        {"_baked", "_batch", "_left_behind", "_logs", "_pace", "_random", "_reach", "_reset", "_state", "_step", "_tape", "_update"}
+        {
+            "_baked",
+            "_batch",
+            "_kept_programs",
+            "_left_behind",
+            "_logs",
+            "_pace",
+            "_random",
+            "_reach",
+            "_reset",
+            "_state",
+            "_step",
+            "_tape",
+            "_update",
+        }
     ),
     frozenset({"checkpoint", "data", "diagnose", "digits", "distribute", "explain"}),
     frozenset({"loop"}),

@@ -7,6 +7,7 @@ from ._errors import StepError as StepError
 from ._errors import TapeError as TapeError
 from ._errors import TrainStepError as TrainStepError
 from ._errors import TrainStepWarning as TrainStepWarning
+from ._kept_programs import keep_programs as keep_programs
 from ._step import Step as Step
 from ._step import step as step
 from ._tape import GradientTape as GradientTape

@@ -1,6 +1,7 @@
 """What trainstep asks of a backend. Each docstring is a promise, which `tests/contract` and `tests/unit` hold every backend to."""
 
 import contextlib
+import pathlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -181,6 +182,10 @@ class AbstractBackend(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Waits until the device has done all that was asked of it."""
+
+    @abstractmethod
+    def keep_programs(self, folder: pathlib.Path | None) -> None:
+        """Keeps compiled programs in this folder, or where the framework does by default, if anywhere."""
 
     @abstractmethod
     def devices(self) -> list[str]:

@@ -1,5 +1,6 @@
 """The JAX room: a tape by a recording trace, a step as one donated `jax.jit` program."""
 
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 from ... import _keras
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
@@ -55,6 +57,12 @@ class JaxBackend(AbstractBackend):
 
     def synchronize(self) -> None:
         jax.block_until_ready(jax.live_arrays())
+
+    def keep_programs(self, folder: pathlib.Path | None) -> None:
+        # Also programs that compile quickly: a step of a small model takes half a second.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0 if folder is None else 0.0)
+        jax.config.update("jax_compilation_cache_dir", None if folder is None else str(folder))
+        compilation_cache.reset_cache()  # It looks at its folder once, when the process compiles for the first time.
 
     def devices(self) -> list[str]:
         return _devices.describe_devices()

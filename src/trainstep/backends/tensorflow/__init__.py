@@ -1,5 +1,7 @@
 """The TensorFlow room: a tape on top of TensorFlow's own, a step as one `tf.function` graph with its state updated in place."""
 
+import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -8,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ... import _keras
+from ..._errors import TrainStepWarning
 from .._abstract import AbstractBackend, AbstractProgram, AbstractRecorder, Tensor
 from . import _devices, _private, _program
 from ._tape import TensorFlowRecorder
@@ -53,6 +56,10 @@ class TensorFlowBackend(AbstractBackend):
 
     def synchronize(self) -> None:
         tf.test.experimental.sync_devices()
+
+    def keep_programs(self, folder: pathlib.Path | None) -> None:
+        if folder is not None:
+            warnings.warn(f"TensorFlow keeps no compiled programs: nothing will be in {folder}.", TrainStepWarning, stacklevel=3)
 
     def devices(self) -> list[str]:
         return _devices.describe_devices()

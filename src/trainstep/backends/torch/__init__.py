@@ -1,6 +1,8 @@
 """The PyTorch room."""
 
 import contextlib
+import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -71,6 +73,13 @@ class TorchBackend(AbstractBackend):
     def synchronize(self) -> None:
         """Waits for the accelerator, if there is one."""
         _devices.synchronize()
+
+    def keep_programs(self, folder: pathlib.Path | None) -> None:
+        """Inductor reads the name of its folder from the environment, each time, and so does the process that compiles."""
+        if folder is None:
+            os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
     def devices(self) -> list[str]:
         """The devices that a step may run on."""

@@ -5,7 +5,7 @@ import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -22,6 +22,10 @@ SECONDS_BEFORE_WAITING = 10.0
 """The same for a graph that must be compiled in this process, while the training waits."""
 
 NUM_SAMPLES = 5
+NUM_SAMPLES_IF_CLOSE = 25
+CLOSE = 1.25
+"""Ways of which one takes less than so many times another are measured more thoroughly: machines are noisy."""
+
 ADVANTAGE = 0.97
 """Another way is taken if it takes less than this part of the time."""
 
@@ -114,16 +118,24 @@ class Runner:
     def _faster(self, ways: Sequence[_Way]) -> Generator[None, float, _Way]:
         """Measures the ways over the next runs, in turn, and leaves the fastest; the first one where others hardly differ."""
         samples: dict[_Way, list[float]] = {way: [] for way in ways}
-        for _ in range(NUM_SAMPLES + 1):
-            for way in ways:
-                self._run = way.call
-                samples[way].append((yield))
-        for way in ways:
-            way.seconds = statistics.median(samples[way][1:])  # The first call may have more to do.
+        yield from self._sample(samples, 1)
+        for seconds in samples.values():
+            seconds.clear()  # The first call may have more to do.
+        yield from self._sample(samples, NUM_SAMPLES)
+        if _are_close(samples):
+            yield from self._sample(samples, NUM_SAMPLES_IF_CLOSE - NUM_SAMPLES)
+        for way, seconds in samples.items():
+            way.seconds = statistics.median(seconds)
         first, fastest = ways[0], min(ways, key=lambda way: way.seconds)
         best = fastest if fastest.seconds < ADVANTAGE * first.seconds else first
         self._run, self.kind = best.call, str(best)
         return best
+
+    def _sample(self, samples: Mapping[_Way, list[float]], num_samples: int) -> Generator[None, float, None]:
+        for _ in range(num_samples):
+            for way, seconds in samples.items():
+                self._run = way.call
+                seconds.append((yield))
 
     def _compiled(self, graph: _Way) -> Generator[None, float, Run | None]:
         """Lets steps run until Inductor's program is there; `None` if it will never be."""
@@ -165,6 +177,11 @@ class Runner:
             stacklevel=2,
         )
         return None
+
+
+def _are_close(samples: Mapping[_Way, list[float]]) -> bool:
+    fastest, *others = sorted(map(statistics.median, samples.values()))
+    return bool(others) and others[0] < CLOSE * fastest
 
 
 def compiler_obstacle() -> str | None:

@@ -11,7 +11,7 @@ from benchmarks.peers import Peer, Run, settings_of_one_peer
 from benchmarks.workloads import AbstractWorkload
 
 MOST_EPOCHS_A_RUN = 400
-MOST_SECONDS_OF_SETTLING = 120.0
+MOST_SECONDS_OF_SETTLING = 60.0
 
 
 class Entrant:

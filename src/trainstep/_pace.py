@@ -6,7 +6,7 @@ import statistics
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -19,11 +19,13 @@ SECONDS_AT_ONCE = 0.05
 """What goes to the device at once takes about so long: short enough for a progress bar and for Ctrl-C."""
 
 MAX_STEPS_AT_ONCE = 256
-SLOW_STEP = 0.02
-"""Seconds. A step that takes longer loses nothing worth having between two steps."""
+FEW_STEPS_AT_ONCE = 8
+MOST_SECONDS_AT_ONCE = 1.0
+"""Also of slow steps a few go together, if that takes no longer: each program asks the system for its memory anew."""
 
 _NUM_SAMPLES = 5
 _NUM_SAMPLES_IF_CLOSE = 15
+_SO_MUCH_SLOWER = 2.0
 _CLOSE = 0.2
 """Two ways of which one takes at most this part longer are measured more thoroughly: machines are noisy."""
 
@@ -105,7 +107,7 @@ class Pace:
         """How many batches the next call of `run` should be given."""
         if not self._best.seconds:
             return 1
-        wanted = min(int(SECONDS_AT_ONCE / self._best.seconds), self._current.max_steps)
+        wanted = min(_num_at_once(self._best.seconds), self._current.max_steps)
         multiple = self._current.multiple_of
         return max(multiple, wanted // multiple * multiple)
 
@@ -133,7 +135,8 @@ class Pace:
 
     def report(self) -> str:
         """Which way runs now, and what was measured."""
-        return "; ".join([self._best.kind, *self._results])
+        kind = f"{self._best.kind}, so far" if self._exploration is not None else self._best.kind
+        return "; ".join([kind, *self._results])
 
     def _explore(self) -> Generator[None, _Block, None]:
         """Is told of each block that has run, and sets how the next one runs."""
@@ -143,7 +146,7 @@ class Pace:
         compile_seconds = self._program.capture_seconds + first.seconds
         block = yield from self._measured([self._one_by_one])
         for loop in self._program.loops():
-            if self._best.seconds > SLOW_STEP or not _table_of(block).fits_on_device:
+            if not _table_of(block).fits_on_device:
                 return
             num_too_short = 0
             while (is_short := block.num_steps < max(2, loop.multiple_of)) or not self._is_worth(
@@ -158,7 +161,7 @@ class Pace:
             except Exception as error:  # no room there, say; then the rows come from the host as before
                 self._results.append(f"the data stay on the host: {_in_one_line(error)}")
                 return
-            way = _Way(loop.kind, _on_device(loop), loop.multiple_of, self._max_steps())
+            way = _Way(loop.kind, _on_device(loop), loop.multiple_of, max(2, _num_at_once(self._best.seconds)))
             failures = yield from _done_in_background(_preparation(loop, columns, block.batch_size, way.max_steps))
             del columns
             if failures:
@@ -181,13 +184,11 @@ class Pace:
         is_possible = num_steps % self._best.multiple_of == 0 and num_steps <= self._best.max_steps
         return self._best if is_possible else self._one_by_one
 
-    def _max_steps(self) -> int:
-        return max(2, min(int(SECONDS_AT_ONCE / self._best.seconds), MAX_STEPS_AT_ONCE))
-
     def _is_worth(self, seconds_to_compile: float, num_left: int | None) -> bool:
         """Whether the training will take long enough: it will last as long again as it has lasted, if nothing else is known."""
         to_come = max((num_left or 0) * self._best.seconds, self._seconds_spent)
-        return to_come > 2 * seconds_to_compile
+        seconds_to_measure = 2 * FEW_STEPS_AT_ONCE * self._best.seconds
+        return to_come > 2 * seconds_to_compile + 10 * seconds_to_measure
 
     def _measured(self, ways: Sequence[_Way], num_samples: int = _NUM_SAMPLES) -> Generator[None, _Block, _Block]:
         """Measures ways over the next blocks, in turn, so that what else the machine does meets all of them.
@@ -203,7 +204,7 @@ class Pace:
             num_turns_left -= 1
             if block.way is self._current:
                 samples[block.way.kind].append(block.seconds)
-            if min(map(len, samples.values())) >= num_samples or not num_turns_left:
+            if min(map(len, samples.values())) >= num_samples or not num_turns_left or _is_decided(samples.values()):
                 break
         for way in ways:
             way.seconds = statistics.median(samples[way.kind] or [0.0])
@@ -214,6 +215,18 @@ class Pace:
         for rows in indices:
             outputs = self._program(inputs_of(table.leaves(rows)))
         return outputs
+
+
+def _num_at_once(seconds: float) -> int:
+    """How many steps of so many seconds go to the device together."""
+    few = min(FEW_STEPS_AT_ONCE, int(MOST_SECONDS_AT_ONCE / seconds))
+    return min(max(int(SECONDS_AT_ONCE / seconds), few, 1), MAX_STEPS_AT_ONCE)
+
+
+def _is_decided(samples: Iterable[Sequence[float]]) -> bool:
+    """Whether one way is so much slower than the other that no more of its time need be spent."""
+    best, *others = (min(seconds, default=0.0) for seconds in samples)
+    return best > 0 and any(other > _SO_MUCH_SLOWER * best for other in others)
 
 
 def _on_device(loop: AbstractLoop) -> Callable[[Table, Indices], list[Tensor]]:

@@ -30,6 +30,7 @@ Compile = Literal["auto", True, False]
 
 _is_capturing: contextvars.ContextVar[bool] = contextvars.ContextVar("trainstep_is_capturing", default=False)
 _MAX_PACES = 4
+_MANY_KINDS = 16
 
 _one_at_a_time = threading.RLock()
 """Steps share variables, and a capture changes the framework's state for the whole process: threads take turns."""
@@ -350,7 +351,19 @@ class Step:
     ) -> _Captured:
         if signature not in self._captured:
             self._captured[signature] = self._capture(tensors, args, role, names)
+            self._warn_of_many_kinds(signature)
         return self._captured[signature]
+
+    def _warn_of_many_kinds(self, signature: Signature) -> None:
+        if len(self._captured) < _MANY_KINDS:
+            return
+        *_, before, _ = self._captured
+        self._warn_once(
+            f"The step {self.__name__!r} has been captured for {len(self._captured)} kinds of batches; each takes time and memory. "
+            f"The last two: {describe_signature(before)} and {describe_signature(signature)}. Pad batches to a few shapes, "
+            "and make the last one of an epoch as large as the others or leave it out.",
+            key="kinds of batches",
+        )
 
     def _capture(self, tensors: list[Tensor], args: tuple[Any, ...], role: str, names: tuple[str, ...]) -> _Captured:
         reach = Reach(self._function)

@@ -80,11 +80,11 @@ class Looped(_XlaLoop):
 
 @final
 class Unrolled(_XlaLoop):
-    """The step written out eight times: on a CPU, XLA's fast convolutions stop at the door of a loop."""
+    """The step written out four times: on a CPU, XLA's fast convolutions stop at the door of a loop."""
 
-    kind = "one XLA program of eight steps in a row, batches gathered inside"
-    relative_cost = 8.0
-    multiple_of = 8
+    kind = "one XLA program of four steps in a row, batches gathered inside"
+    relative_cost = 4.0
+    multiple_of = 4
 
     def prepare(self, columns: Sequence[Tensor], batch_size: int, max_steps: int) -> None:
         super().prepare(columns, batch_size, self.multiple_of)

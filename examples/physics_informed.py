@@ -84,4 +84,6 @@ def draw(path: str, t: np.ndarray, x: np.ndarray, learned: np.ndarray, exact: np
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        import matplotlib.figure  # noqa: F401  # If it is missing, better now than after the training.
     main(picture=sys.argv[1] if sys.argv[1:] else None)

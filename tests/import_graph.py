@@ -16,6 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = (
         {
             "_baked",
             "_batch",
+            "_exploration",
             "_kept_programs",
             "_left_behind",
             "_logs",
@@ -27,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "_step",
             "_tape",
             "_update",
+            "_ways",
         }
     ),
     frozenset({"checkpoint", "data", "diagnose", "digits", "distribute", "explain"}),

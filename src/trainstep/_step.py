@@ -18,12 +18,13 @@ from ._batch import Signature, as_arguments, describe_signature, num_samples, si
 from ._errors import StepError, TrainStepWarning, describe
 from ._left_behind import LeftBehind
 from ._logs import LogLayout
-from ._pace import Indices, Pace, Table
+from ._pace import Pace
 from ._random import refuse_frozen_draws
 from ._reach import Reach
 from ._reset import Resetting
 from ._state import Rollback
 from ._update import check_update
+from ._ways import Indices, Table
 from .backends import AbstractProgram, Tensor
 
 Compile = Literal["auto", True, False]

@@ -11,7 +11,7 @@ from keras import ops
 
 import trainstep as ts
 from trainstep import data
-from trainstep._pace import Pace
+from trainstep._exploration import Exploration
 from trainstep.data._columns import as_columns
 from trainstep.data._rows import Rows, Table
 
@@ -118,7 +118,7 @@ def test_tables_that_grow_do_not_pile_up_programs():
 
 def test_arrays_that_a_callback_changes_in_place_are_seen_by_the_next_epoch(monkeypatch):
     """Also where their copy on the device is what the steps read."""
-    monkeypatch.setattr(Pace, "_is_worth", lambda *_: True)
+    monkeypatch.setattr(Exploration, "_is_worth", lambda *_: True)
     x, held_out = np.zeros((64, 1), "float32"), np.zeros((64, 1), "float32")
 
     class Change(keras.callbacks.Callback):

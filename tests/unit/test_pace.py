@@ -81,3 +81,18 @@ def test_data_that_do_not_fit_on_the_device(tables, monkeypatch):
 def test_batches_that_come_alone_are_run_alone_and_nothing_is_compiled_for_them(tables):
     """As in a training on the full batch."""
     assert run(tables, max_steps_at_once=1) == "one step at a time"
+
+
+def test_nothing_is_measured_before_the_program_has_settled(tables):
+    """On PyTorch Inductor may still be at work, and what is measured now would not hold."""
+    program = OneByOne()
+    program.is_settled = False
+    pace = Pace(program)
+    for _ in range(30):
+        assert pace.num_steps_at_once == 1
+        pace.run(tables(), [range(2)], num_left=10**6)
+    assert pace.report() == "one step at a time, so far"
+    program.is_settled = True
+    for _ in range(10):
+        pace.run(tables(), [range(2)], num_left=10**6)
+    assert pace.num_steps_at_once > 1

@@ -14,7 +14,7 @@ import pytest
 from keras import ops
 
 import trainstep as ts
-from trainstep import _pace
+from trainstep import _exploration
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(70, 4)).astype("float32")
@@ -53,8 +53,8 @@ class Meddle(keras.callbacks.Callback):
 @pytest.fixture(autouse=True)
 def _early(monkeypatch):
     """No training of a test is long enough to be worth another way of running it."""
-    monkeypatch.setattr(_pace.Pace, "_is_worth", lambda *_: True)
-    monkeypatch.setattr(_pace, "_NUM_SAMPLES_IF_CLOSE", 5)
+    monkeypatch.setattr(_exploration.Exploration, "_is_worth", lambda *_: True)
+    monkeypatch.setattr(_exploration, "NUM_SAMPLES_IF_CLOSE", 5)
     yield
     wait_for_compilation()
 
@@ -165,7 +165,7 @@ def test_a_training_goes_on_when_no_loop_can_be_compiled_and_its_data_have_chang
 
         return fail
 
-    monkeypatch.setattr(_pace, "_preparation", preparation)
+    monkeypatch.setattr(_exploration, "preparation", preparation)
     step, weights = make_descent()
     ts.Trainer(step).fit(X.copy(), Y.copy(), batch_size=7, verbose=0)
     gc.collect()
@@ -181,8 +181,8 @@ def test_loops_follow_variables_to_other_devices():
         pytest.skip("a process of JAX can have several devices on a CPU")
     program = """
         import jax, keras, numpy as np, trainstep as ts
-        from trainstep import _pace
-        _pace.Pace._is_worth = lambda *_: True
+        from trainstep import _exploration
+        _exploration.Exploration._is_worth = lambda *_: True
         from test_trainings_at_once import X, Y, BatchByBatch, WaitForCompilation, make_descent
 
         def fit(way):

@@ -22,6 +22,20 @@ OUTCOMES = pathlib.Path(".pytest_cache") / "corpus-outcomes"
 _outcomes: dict[str, dict[str, str]] = {}
 
 
+def pytest_collection_modifyitems(items):
+    """Leaves out what takes minutes on JAX: there an eager test compiles every single operation.
+
+    `test_pages.py` runs each page eagerly there too.
+    """
+    if keras.config.backend() != "jax":
+        return
+    for item in items:
+        is_of_one_page = item.path.parent == conventions.HERE and item.path.name != "test_pages.py"
+        callspec = getattr(item, "callspec", None)
+        if is_of_one_page and callspec is not None and "eager" in callspec.id.split("-"):
+            item.add_marker(pytest.mark.skip(reason="eager on JAX: in test_pages.py"))
+
+
 def pytest_runtest_logreport(report):
     """Notes what became of a page in a mode: `{"vae": {"numeric compiled": "passed"}}`."""
     found = re.search(r"test_pages\.py::test_(numeric|native)_mode\[(\w+?)(?:-(eager|compiled))?\]$", report.nodeid)

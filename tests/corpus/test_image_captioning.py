@@ -12,6 +12,7 @@ from .pages import image_captioning
 both_ways = pytest.mark.parametrize("compile", [False, True], ids=["eager", "compiled"])
 
 
+@pytest.mark.skipif(keras.config.backend() == "jax", reason="eager on JAX takes most of a minute")
 def test_a_caption_sees_the_weights_that_the_one_before_it_left():
     """One step of five captions is five steps of one, and not five losses of the same weights.
 

@@ -135,7 +135,11 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     if keras.config.backend() != "torch":
         return
     monkeypatch.delenv("TRAINSTEP_INDUCTOR", raising=False)
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+
+    def find_none() -> str:
+        raise RuntimeError("no C++ compiler")
+
+    monkeypatch.setattr(importlib.import_module("trainstep.backends.torch._private"), "find_cpp_compiler", find_none)
     monkeypatch.setattr(importlib.import_module("trainstep.backends.torch._inductor"), "_has_warned", False)
 
 

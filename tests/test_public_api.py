@@ -24,6 +24,7 @@ NAMES = {
     "TrainStepWarning",
     "Trainer",
     "grad",
+    "keep_programs",
     "step",
     "value_and_grad",
 }

@@ -140,6 +140,15 @@ def test_rows_of_any_dtype_are_those_of_single_batches(dtype, as_given):
     np.testing.assert_allclose(*answers, rtol=1e-3)
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C is heard. A shell that starts a job in the background tells it to ignore that, and Python obeys."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("way", [BatchByBatch, WaitForCompilation])
 def test_a_training_that_is_interrupted_keeps_its_weights(way):
     step, weights = make_descent()
@@ -150,7 +159,7 @@ def test_a_training_that_is_interrupted_keeps_its_weights(way):
         interrupt = threading.Timer(0.1 + 0.003 * i, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
-            ts.Trainer(step).fit(x, y, batch_size=10, epochs=10**6, verbose=0, callbacks=[way()])
+            ts.Trainer(step).fit(x, y, batch_size=10, epochs=2000, verbose=0, callbacks=[way()])
         assert not np.array_equal(weights(), before)
         assert np.isfinite(weights()).all()
 

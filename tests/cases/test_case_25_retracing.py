@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 MOST_DRIFT = 5.0
 """Megabytes."""
 
-KEPT_BY_TENSORFLOW = 12.0
-"""Megabytes over 20 models: TensorFlow keeps some 0.35 of each traced graph when nobody holds it (Keras' own `fit`: 3.9)."""
+KEPT_BY_TENSORFLOW = 8.0
+"""Megabytes over 10 models: TensorFlow keeps some 0.35 of each traced graph when nobody holds it (Keras' own `fit`: 3.9)."""
 
 
 class ChangeLearningRate(keras.callbacks.Callback):
@@ -84,16 +84,16 @@ EPOCHS = """
         def on_epoch_end(self, epoch, logs=None):
             sizes.append(held_megabytes())
 
-    make_trainer().fit(x, y, batch_size=32, epochs=60, validation_data=(x[:70], y[:70]), callbacks=[Size()], verbose=0)
+    make_trainer().fit(x, y, batch_size=32, epochs=40, validation_data=(x[:70], y[:70]), callbacks=[Size()], verbose=0)
     print(min(sizes[-10:]) - min(sizes[10:20]))
 """
 
 FITS = """
     sizes = []
-    for _ in range(30):
+    for _ in range(20):
         make_trainer().fit(x, y, batch_size=32, epochs=2, verbose=0)
         sizes.append(held_megabytes())
-    print(min(sizes[-10:]) - min(sizes[5:15]))
+    print(min(sizes[-5:]) - min(sizes[5:10]))
 """
 
 MODEL = """

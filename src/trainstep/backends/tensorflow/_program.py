@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -126,5 +127,5 @@ _STARTS_AGAIN = re.compile("^(Random|Multinomial|TruncatedNormal|ParameterizedTr
 def _has(pattern: re.Pattern[str], graph: Any) -> bool:
     """Whether any operation of such a name is in the graph, or in a function that it calls."""
     definition = graph.graph.as_graph_def()
-    functions = (function.node_def for function in definition.library.function)
+    functions = (function.node_def for function in operator.attrgetter("library.function")(definition))
     return any(pattern.search(node.op) for node in itertools.chain(definition.node, *functions))

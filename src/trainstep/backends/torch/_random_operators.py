@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import library
 
-_library = torch.library.Library("trainstep", "DEF")
+_library = library.Library("trainstep", "DEF")
 
 _FACTORY = "ScalarType dtype, Device device) -> Tensor"
 
@@ -109,20 +110,20 @@ def _like_factory(*args: Any) -> torch.Tensor:
 
 
 for _name in ("normal", "truncated_normal", "rand", "randint"):
-    torch.library.register_fake(f"trainstep::{_name}", _like_factory, lib=_library)
-torch.library.register_fake(
+    library.register_fake(f"trainstep::{_name}", _like_factory, lib=_library)
+library.register_fake(
     "trainstep::keep", lambda seed, probability, size, device: torch.empty(size, dtype=torch.bool, device=device), lib=_library
 )
-torch.library.register_fake(
+library.register_fake(
     "trainstep::categorical", lambda seed, p, n: torch.empty((*p.shape[:-1], n), dtype=torch.int64, device=p.device), lib=_library
 )
-torch.library.register_fake(
+library.register_fake(
     "trainstep::permutation", lambda seed, size, device: torch.empty(size, dtype=torch.int64, device=device), lib=_library
 )
-torch.library.register_fake("trainstep::gamma", lambda seed, alpha: torch.empty(alpha.shape, device=alpha.device), lib=_library)
-torch.library.register_fake(
+library.register_fake("trainstep::gamma", lambda seed, alpha: torch.empty(alpha.shape, device=alpha.device), lib=_library)
+library.register_fake(
     "trainstep::binomial", lambda seed, counts, p: torch.empty(p.shape, dtype=p.dtype, device=p.device), lib=_library
 )
-torch.library.register_fake(
+library.register_fake(
     "trainstep::beta", lambda seed, alpha, beta: torch.empty(alpha.shape, dtype=alpha.dtype, device=alpha.device), lib=_library
 )

@@ -142,3 +142,25 @@ def test_arrays_that_a_callback_changes_in_place_are_seen_by_the_next_epoch(monk
     assert history["val_mean"] == [float(epoch) for epoch in range(40)]
     if keras.config.backend() != "torch":
         assert " us by " in step.report()
+
+
+def test_a_step_to_be_compiled_as_it_is_gives_the_same_bits_every_time():
+    def train():
+        keras.utils.set_random_seed(5)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.Adam(0.01)
+
+        @ts.step(compile=True)
+        def step(x):
+            with ts.GradientTape() as tape:
+                loss = ops.mean((model(x, training=True) - ops.sum(x, axis=1, keepdims=True)) ** 2)
+            weights = model.trainable_weights
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            return {"loss": loss}
+
+        x = np.random.default_rng(0).normal(size=(64, 6)).astype("float32")
+        ts.Trainer(step).fit(x, batch_size=8, epochs=30, verbose=0)
+        return model.get_weights()
+
+    for ours, theirs in zip(train(), train(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

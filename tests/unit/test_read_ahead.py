@@ -41,18 +41,6 @@ def test_no_more_than_a_few_batches_wait():
     wait_until(lambda: not threads())
 
 
-def test_it_reads_while_the_step_runs():
-    def slow():
-        for i in range(10):
-            time.sleep(0.02)
-            yield i
-
-    started = time.perf_counter()
-    for _ in read_ahead(slow()):
-        time.sleep(0.02)
-    assert time.perf_counter() - started < 0.35  # 0.4 one after the other
-
-
 def test_an_error_comes_after_the_batches_before_it():
     def failing():
         yield 1

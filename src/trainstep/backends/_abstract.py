@@ -165,7 +165,7 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def as_column(self, array: np.ndarray | Tensor) -> Tensor:
-        """A tensor on the device, of the dtype that `as_input` gives, which later changes of the array do not reach."""
+        """A tensor on the device, of the dtype that `as_input` gives: a copy of an array; a tensor as it is."""
 
     @abstractmethod
     def assigner(self, variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> Callable[[], None]:

@@ -27,19 +27,19 @@ class Largest(keras.metrics.Metric):
 
 
 def test_metrics_of_keras_and_of_the_user_start_again_in_every_epoch():
-    largest, mean, auc = Largest(), keras.metrics.Mean(name="mean"), keras.metrics.AUC(name="auc", num_thresholds=3)
+    largest, total, auc = Largest(), keras.metrics.Sum(name="sum"), keras.metrics.AUC(name="auc", num_thresholds=3)
 
     @ts.step
     def step(x):
         largest.update_state(ops.max(x) - 10.0)
-        mean.update_state(x)
+        total.update_state(x)
         auc.update_state(ops.cast(x > 1.0, "float32"), x / 4.0)
-        return {"largest": largest, "mean": mean, "auc": auc, "loss": ops.sum(x)}
+        return {"largest": largest, "sum": total, "auc": auc, "loss": ops.sum(x)}
 
     x = np.arange(4, dtype="float32").reshape(4, 1)
     history = ts.Trainer(step).fit(x, batch_size=2, epochs=4, shuffle=False, verbose=0).history
     first = largest.num_resets - 4
     assert history["largest"] == [-float(first + i) for i in range(1, 5)]
-    assert history["mean"] == [1.5] * 4
+    assert history["sum"] == [6.0] * 4
     assert history["loss"] == [3.0] * 4  # the mean of 1 and 5, by their samples
     assert len(set(history["auc"])) == 1
